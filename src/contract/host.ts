@@ -1,0 +1,62 @@
+// The private interface between the control plane, the edge and a host. In one process it is called directly.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Timing } from "../core/timing.ts";
+
+export type InstanceRequest = {
+  /** `[a-z0-9]{16}`, chosen by the control plane and recorded before the host is asked: repeating the request is safe. */
+  instanceId: string;
+  workspace: string;
+  sandboxName: string;
+  /** Image name as the caller gave it. Unknown: `invalid_request` with `details.code` INVALID_IMAGE. */
+  image: string;
+  memoryMb: number;
+  environment: Record<string, string>;
+};
+
+export type InfrastructureError = { code: string; fatal: boolean; instance: string; message: string; time: string };
+
+/** What a host knows of an instance right now (spec 2.1 `state`, `lastUsedAt`, `errors`). */
+export type InstanceStatus = {
+  state: "RUNNING" | "STANDBY";
+  lastUsedAt: string;
+  errors: readonly InfrastructureError[];
+};
+
+export interface Host {
+  /** Resolves when the instance answers requests; leaves nothing when it rejects. Adds `claim` to the timing. */
+  createInstance(request: InstanceRequest, options: { signal: AbortSignal; timing?: Timing }): Promise<void>;
+  /** Idempotent; resolves when no process, mount, cgroup or file of it is left. */
+  deleteInstance(instanceId: string): Promise<void>;
+  /** Undefined when this host has no such instance. */
+  instanceStatus(instanceId: string): InstanceStatus | undefined;
+  /** Instances that belong to a sandbox (not the warm ones). */
+  listInstances(): { instanceId: string; workspace: string; sandboxName: string }[];
+  /** Names an image can be asked for by, for error details and listings. */
+  listImages(): string[];
+  /** Serves a sandbox API request; `request.url` is already relative to the sandbox. Wakes a sleeping instance. */
+  handle(instanceId: string, request: IncomingMessage, response: ServerResponse): void;
+  upgrade(instanceId: string, request: IncomingMessage, socket: Duplex, head: Buffer): void;
+}
+
+/** Who asks: resolved from a credential. */
+export type Principal = {
+  id: string;
+  kind: "user" | "service_account";
+  role: "admin" | "member";
+  /** Name of the credential's own workspace. */
+  workspace: string;
+  scopes: readonly string[];
+};
+
+/** What the edge asks the control plane, answered from its store and cached by the edge. */
+export interface Directory {
+  /** Throws `unauthenticated` when the credential is unknown, expired or revoked. */
+  authenticate(credential: string): Promise<Principal> | Principal;
+  /** The live sandbox of that name, or undefined. `enabled: false` means it accepts no connections (spec 2.3). */
+  findRoute(workspace: string, sandboxName: string): SandboxRoute | undefined;
+  /** The workspace whose id stands in a host-form address, or undefined. */
+  findWorkspaceById(workspaceId: string): string | undefined;
+}
+
+export type SandboxRoute = { instanceId: string; status: string; enabled: boolean };

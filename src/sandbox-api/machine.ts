@@ -1,0 +1,93 @@
+// What the sandbox API needs from the instance it serves. The host implements these; nothing here knows how.
+import type { Duplex, Readable } from "node:stream";
+
+/** One running instance as the sandbox API sees it. */
+export interface Machine {
+  readonly instanceId: string;
+  readonly workspace: string;
+  readonly sandboxName: string;
+  /** Directory on the host, private to this instance, for process records, logs and upload sessions. */
+  readonly stateDir: string;
+  /** Environment of every process, before the request's own variables. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Absolute directory that relative paths start from, `/blaxel` in platform images. */
+  readonly workingDir: string;
+  readonly homeDir: string;
+  readonly guest: Guest;
+  /** Keeps the instance awake until disposed: one per running `keepAlive` process. */
+  holdAwake(): Disposable;
+}
+
+/** The init inside an instance. Calls wait for a connection (bounded) and reject with an AppError. */
+export interface Guest {
+  /** Starts a program in its own process group; resolves once the kernel has executed it. `unprocessable` when it cannot. */
+  spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }>;
+  /** Sends a signal (its number) to the process group; `not_found` when the process has ended. */
+  signal(token: string, signal: number): Promise<void>;
+  readonly files: GuestFiles;
+  /** A byte stream to a TCP port inside, tried on 127.0.0.1, then ::1, then the sandbox's own address. `upstream_failed` when nothing listens. */
+  connect(port: number, signal?: AbortSignal): Promise<Duplex>;
+}
+
+export type SpawnRequest = {
+  /** Chosen by the caller, `[a-z0-9]{1,32}`; spawning a token twice starts one process. */
+  token: string;
+  argv: readonly string[];
+  workingDir: string;
+  environment: Readonly<Record<string, string>>;
+};
+
+/** How a process ended, as observed by the init that reaped it. */
+export type ProcessEnd = { code: number } | { signal: number };
+
+/** A process the guest still knows: running, or ended and not yet acknowledged. */
+export type GuestProcess = { token: string; pid: number; end: ProcessEnd | undefined };
+
+export type OutputStream = "stdout" | "stderr";
+
+/**
+ * Receives what processes write and how they end. Delivery is at least once: `offset` counts the bytes of that stream since
+ * the process began, so a receiver that kept its length skips what it has. The guest forgets bytes and ends only after the
+ * returned promise fulfils, which also is the back-pressure: a process blocks once its window (64 KiB) is unacknowledged.
+ */
+export interface ProcessSink {
+  output(token: string, stream: OutputStream, offset: number, chunk: Buffer): Promise<void>;
+  /** Comes after the last output, exactly once per successful acknowledgement. */
+  exit(token: string, end: ProcessEnd): Promise<void>;
+}
+
+export type FileType = "file" | "directory" | "symlink" | "other";
+
+export type FileInfo = {
+  /** Last segment of the path. */
+  name: string;
+  type: FileType;
+  sizeBytes: number;
+  /** Permission bits only, e.g. 0o644. */
+  mode: number;
+  uid: number;
+  gid: number;
+  /** Names from the sandbox's own /etc/passwd and /etc/group, else the numbers as text. */
+  owner: string;
+  group: string;
+  modifiedAtMs: number;
+};
+
+/**
+ * Files inside the sandbox; every path is absolute and resolved by the sandbox's own kernel view. Failures reject with an AppError
+ * whose `details.errno` is the symbolic errno: ENOENT is `not_found`, EEXIST `already_exists`, everything else `unprocessable`.
+ */
+export interface GuestFiles {
+  stat(path: string): Promise<FileInfo>;
+  /** Entries in name order; `unprocessable` (EOVERFLOW) above `entriesMax`. */
+  list(path: string, entriesMax?: number): Promise<FileInfo[]>;
+  /** A regular file's bytes from `offset`, at most `length`; `info.sizeBytes` is the whole file's. The body fails if the file shrinks meanwhile. */
+  read(path: string, range?: { offset: number; length?: number }): Promise<{ info: FileInfo; body: Readable }>;
+  /** Creates parents, writes beside the target and publishes by rename: a failed or aborted body leaves the old file as it was. */
+  write(path: string, body: Readable | Buffer, options?: { mode?: number; signal?: AbortSignal }): Promise<FileInfo>;
+  makeDirectory(path: string, mode?: number): Promise<void>;
+  /** Refuses a directory with entries (ENOTEMPTY) unless `recursive`. */
+  remove(path: string, options?: { recursive?: boolean }): Promise<void>;
+  /** Publishes the concatenation of `sources` at `path` by rename, then removes the sources. The sources may be many. */
+  concatenate(path: string, sources: readonly string[], options?: { mode?: number }): Promise<FileInfo>;
+}
