@@ -43,11 +43,11 @@ export interface Driver extends AsyncDisposable {
   prepare(): Promise<void>;
   /** Makes the instance and starts its init. An existing live instance of that id is returned as it is. */
   create(spec: InstanceSpec, signal: AbortSignal): Promise<InstanceHandle>;
-  /** Starts a dead instance again on the files it left (its writable layer is kept). */
+  /** Kills what still runs of the instance and starts it again on the files it left (its writable layer is kept). */
   restart(spec: InstanceSpec, signal: AbortSignal): Promise<InstanceHandle>;
   setLimits(id: string, limits: InstanceLimits): Promise<void>;
-  /** Returns once no process of the instance runs. */
-  freeze(id: string): Promise<void>;
+  /** Resolves once no process of the instance runs; after an abort it writes no more, because a thaw may follow at once. */
+  freeze(id: string, signal?: AbortSignal): Promise<void>;
   /** Synchronous because a caller waits: one write to a file. */
   thaw(id: string): void;
   /** Kills every process at once and removes cgroup, mounts, namespaces, network device and directory `dir`. */
