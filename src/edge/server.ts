@@ -1,0 +1,72 @@
+// Receives all traffic meant for sandboxes and hands it to the host that runs them.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Directory, Host } from "../contract/host.ts";
+import type { Logger } from "../core/log.ts";
+import { timingOf } from "../core/timing.ts";
+import { GatewayError, refuseUpgrade, sendGatewayError } from "./gateway-error.ts";
+import { resolveTarget } from "./resolve.ts";
+
+export type EdgeOptions = {
+  directory: Directory;
+  host: Pick<Host, "handle" | "upgrade">;
+  pathPrefix: string;
+  sandboxDomain: string | undefined;
+  log: Logger;
+};
+
+export type Edge = {
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+};
+
+export function createEdge(options: EdgeOptions): Edge {
+  const { host, log } = options;
+
+  const asGatewayError = (error: unknown): GatewayError => {
+    if (error instanceof GatewayError) return error;
+    log.error({ err: error }, "edge failed");
+    return new GatewayError("INTERNAL", "An internal error occurred.", { cause: error });
+  };
+
+  return {
+    handle(request, response) {
+      timingOf(request);
+      if (isBarePreflight(request)) return answerPreflight(request, response);
+      resolveTarget(request, options).then(
+        ({ instanceId, rest }) => {
+          request.url = rest;
+          host.handle(instanceId, request, response);
+        },
+        (error: unknown) => sendGatewayError(asGatewayError(error), request, response),
+      );
+    },
+    upgrade(request, socket, head) {
+      timingOf(request);
+      socket.on("error", (error) => log.debug({ err: error }, "upgraded connection failed"));
+      resolveTarget(request, options).then(
+        ({ instanceId, rest }) => {
+          request.url = rest;
+          host.upgrade(instanceId, request, socket, head);
+        },
+        (error: unknown) => refuseUpgrade(asGatewayError(error), request, socket),
+      );
+    },
+  };
+}
+
+/** A browser's CORS preflight carries no credential by design; it learns what is allowed and wakes nothing. */
+function isBarePreflight({ method, headers }: IncomingMessage): boolean {
+  return method === "OPTIONS" && headers.authorization === undefined && headers["x-blaxel-authorization"] === undefined;
+}
+
+function answerPreflight(request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(204, {
+    "access-control-allow-origin": "*",
+    "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
+    "access-control-allow-headers": request.headers["access-control-request-headers"] ?? "*",
+    "access-control-max-age": "600",
+    "server-timing": timingOf(request).header(),
+  });
+  response.end();
+}

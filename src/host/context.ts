@@ -1,0 +1,87 @@
+// Composes a host out of its parts; the only place that knows them all.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Host } from "../contract/host.ts";
+import { AppError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import type { SealKey } from "../core/seal.ts";
+import type { SandboxApi } from "../sandbox-api/session.ts";
+import type { HostConfig } from "./config.ts";
+import type { Driver } from "./drivers/driver.ts";
+import type { Images, ResolvedImage } from "./images/images.ts";
+import type { OpenGuest } from "./instances/guest-slot.ts";
+import { InstanceMaker } from "./instances/maker.ts";
+import { InstanceManager } from "./instances/manager.ts";
+import { recoverInstances } from "./instances/recover.ts";
+import { startStandby } from "./instances/standby.ts";
+import { WarmPool } from "./instances/warm-pool.ts";
+import { createServe } from "./serve.ts";
+
+export type HostParts = {
+  config: HostConfig;
+  driver: Driver;
+  images: Images;
+  sandboxApi: SandboxApi;
+  openGuest: OpenGuest;
+  sealKey: SealKey;
+  log: Logger;
+};
+
+export type RunningHost = Host &
+  AsyncDisposable & {
+    /** Resolves when every wanted image has its warm instances, or could not get them. */
+    warmed(): Promise<void>;
+  };
+
+/** Resolves when the instances of an earlier daemon are adopted or gone; disposing puts the rest to sleep and lets go of them. */
+export async function openHost(parts: HostParts): Promise<RunningHost> {
+  const { config, driver, images, sandboxApi, openGuest, sealKey, log } = parts;
+  const instancesDir = join(config.dataDir, "instances");
+  mkdirSync(instancesDir, { recursive: true, mode: 0o711 });
+  await checkMachine(driver);
+  await driver.prepare();
+
+  const onLost = (id: string, reason: string): void => {
+    const warm = pool.drop(id);
+    if (warm === undefined) return manager.guestLost(id, reason);
+    maker
+      .destroy(warm)
+      .catch((error: unknown) => log.error({ instance: id, err: error }, "dead warm instance not removed"));
+  };
+  const maker = new InstanceMaker({ instancesDir, driver, openGuest, processesMax: config.processesMax, log, onLost });
+  const pool = new WarmPool({
+    size: config.warmInstances,
+    log,
+    make: (image, signal) => maker.make(image, undefined, signal),
+    destroy: (instance) => maker.destroy(instance),
+    always: () => config.warmImages.map((name) => images.find(name)).filter((image): image is ResolvedImage => !!image),
+  });
+  const manager = new InstanceManager({ driver, images, sandboxApi, openGuest, maker, pool, sealKey, log });
+  await recoverInstances({ instancesDir, driver, manager, maker, pool, log });
+  const standby = startStandby({ instances: () => manager.values(), idleTimeoutMs: config.idleTimeoutMs, log });
+  pool.poke();
+
+  const { handle, upgrade } = createServe({ find: (instanceId) => manager.find(instanceId), log });
+  return {
+    handle,
+    upgrade,
+    createInstance: (request, options) => manager.createInstance(request, options),
+    deleteInstance: (instanceId) => manager.deleteInstance(instanceId),
+    instanceStatus: (instanceId) => manager.instanceStatus(instanceId),
+    listInstances: () => manager.listInstances(),
+    listImages: () => images.list(),
+    warmed: () => pool.filled(),
+    async [Symbol.asyncDispose]() {
+      await standby[Symbol.asyncDispose]();
+      await pool[Symbol.asyncDispose]();
+      await manager.release();
+    },
+  };
+}
+
+async function checkMachine(driver: Driver): Promise<void> {
+  const problems = await driver.fingerprint();
+  if (problems.length === 0) return;
+  const lines = problems.map(({ problem, remedy }) => `  - ${problem}: ${remedy}`).join("\n");
+  throw new AppError("unavailable", `This machine cannot run sandboxes with the ${driver.name} driver:\n${lines}`);
+}

@@ -1,0 +1,82 @@
+// Makes instances through the driver: directory and record first, then the instance, then the connection to its init.
+import { randomToken } from "../../core/ids.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Driver, InstanceLimits, InstanceSpec } from "../drivers/driver.ts";
+import type { ResolvedImage } from "../images/images.ts";
+import type { GuestConnection, OpenGuest } from "./guest-slot.ts";
+import { createInstanceDir, type InstanceRecord, writeRecord } from "./record.ts";
+
+/** Every sandbox calls itself this, because a warm instance does not know its name yet. */
+const hostname = "sandbox";
+
+/** What a warm instance may use before somebody claims it. */
+const warmMemoryMb = 256;
+
+export type MadeInstance = { record: InstanceRecord; dir: string; guest: GuestConnection };
+
+export type MakerOptions = {
+  instancesDir: string;
+  driver: Driver;
+  openGuest: OpenGuest;
+  processesMax: number;
+  log: Logger;
+  /** Told when the init of an instance made here is gone, whether it is claimed by then or not. */
+  onLost: (id: string, reason: string) => void;
+};
+
+export class InstanceMaker {
+  readonly #options: MakerOptions;
+
+  constructor(options: MakerOptions) {
+    this.#options = options;
+  }
+
+  limits(memoryMb: number): InstanceLimits {
+    return { memoryMb, cpuCores: memoryMb / 2048, processesMax: this.#options.processesMax };
+  }
+
+  spec(record: InstanceRecord, dir: string): InstanceSpec {
+    const imageRoot = record.image.rootDir;
+    return { id: record.id, dir, imageRoot, hostname, limits: this.limits(record.claim?.memoryMb ?? warmMemoryMb) };
+  }
+
+  /** Makes an instance that belongs to nobody; leaves nothing behind when it rejects. */
+  async make(image: ResolvedImage, memoryMb: number | undefined, signal: AbortSignal): Promise<MadeInstance> {
+    const { driver, instancesDir } = this.#options;
+    const record: InstanceRecord = {
+      version: 1,
+      id: randomToken(12),
+      phase: "creating",
+      image,
+      guestSocketPath: "",
+      claim: undefined,
+      lastUsedAt: new Date().toISOString(),
+      errors: [],
+    };
+    const dir = createInstanceDir(instancesDir, record);
+    try {
+      const spec = this.spec(record, dir);
+      const handle = await driver.create({ ...spec, limits: this.limits(memoryMb ?? warmMemoryMb) }, signal);
+      record.guestSocketPath = handle.guestSocketPath;
+      const guest = await this.connect(record);
+      record.phase = "warm";
+      writeRecord(dir, record);
+      return { record, dir, guest };
+    } catch (error) {
+      await driver.destroy(record.id, dir);
+      throw error;
+    }
+  }
+
+  /** Connects to the init of an instance that is not claimed yet. */
+  connect(record: InstanceRecord): Promise<GuestConnection> {
+    const { openGuest, log, onLost } = this.#options;
+    return openGuest({ socketPath: record.guestSocketPath, log, onLost: (reason) => onLost(record.id, reason) });
+  }
+
+  async destroy({ record, dir, guest }: MadeInstance): Promise<void> {
+    writeRecord(dir, { ...record, phase: "destroying" });
+    await guest[Symbol.asyncDispose]();
+    await this.#options.driver.destroy(record.id, dir);
+  }
+}

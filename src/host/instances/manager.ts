@@ -1,0 +1,197 @@
+// All instances of this host: claims one for a sandbox, finds it for a request, destroys it, and lets go of them when the daemon stops.
+import type { Host, InstanceRequest, InstanceStatus } from "../../contract/host.ts";
+import { AppError } from "../../core/errors.ts";
+import type { Logger } from "../../core/log.ts";
+import type { SealKey } from "../../core/seal.ts";
+import type { Timing } from "../../core/timing.ts";
+import type { SandboxApi } from "../../sandbox-api/session.ts";
+import type { Driver } from "../drivers/driver.ts";
+import type { Images } from "../images/images.ts";
+import type { OpenGuest } from "./guest-slot.ts";
+import { Instance } from "./instance.ts";
+import { InstanceMachine, sandboxEnvironment } from "./machine.ts";
+import type { InstanceMaker, MadeInstance } from "./maker.ts";
+import { type InstanceRecord, writeRecord } from "./record.ts";
+import type { WarmPool } from "./warm-pool.ts";
+
+export type ManagerOptions = {
+  driver: Driver;
+  images: Images;
+  sandboxApi: SandboxApi;
+  openGuest: OpenGuest;
+  maker: InstanceMaker;
+  pool: WarmPool;
+  sealKey: SealKey;
+  log: Logger;
+};
+
+/** How many instances the daemon freezes at once when it stops. */
+const releasesAtOnceMax = 32;
+
+export class InstanceManager
+  implements Pick<Host, "createInstance" | "deleteInstance" | "instanceStatus" | "listInstances">
+{
+  readonly #options: ManagerOptions;
+  /** Keyed by the id the control plane chose. */
+  readonly #instances = new Map<string, Instance>();
+  readonly #creating = new Map<string, { abort: AbortController; done: Promise<void> }>();
+  readonly #deleting = new Map<string, Promise<void>>();
+
+  constructor(options: ManagerOptions) {
+    this.#options = options;
+  }
+
+  values(): IterableIterator<Instance> {
+    return this.#instances.values();
+  }
+
+  find(instanceId: string): Instance | undefined {
+    return this.#instances.get(instanceId);
+  }
+
+  async createInstance(
+    request: InstanceRequest,
+    { signal, timing }: { signal: AbortSignal; timing?: Timing },
+  ): Promise<void> {
+    const { instanceId } = request;
+    if (this.#instances.has(instanceId)) return;
+    const running = this.#creating.get(instanceId);
+    if (running !== undefined) return running.done;
+    const abort = new AbortController();
+    const done = this.#create(request, AbortSignal.any([signal, abort.signal]), timing).finally(() => {
+      this.#creating.delete(instanceId);
+    });
+    this.#creating.set(instanceId, { abort, done });
+    return done;
+  }
+
+  async #create(request: InstanceRequest, signal: AbortSignal, timing: Timing | undefined): Promise<void> {
+    const { images, pool, maker, driver } = this.#options;
+    const startedAt = performance.now();
+    const image = images.find(request.image) ?? (await images.resolve(request.image, signal));
+    const warm = pool.take(image);
+    const made = warm ?? (await maker.make(image, request.memoryMb, signal));
+    try {
+      if (warm !== undefined) await driver.setLimits(warm.record.id, maker.limits(request.memoryMb));
+      signal.throwIfAborted();
+      await this.#claim(made, request);
+    } catch (error) {
+      await maker.destroy(made);
+      throw error;
+    } finally {
+      timing?.add("claim", performance.now() - startedAt);
+    }
+  }
+
+  async #claim(made: MadeInstance, request: InstanceRequest): Promise<void> {
+    const { record, dir, guest } = made;
+    const { instanceId, workspace, sandboxName, memoryMb } = request;
+    const sealedEnvironment = this.#options.sealKey.seal(JSON.stringify(request.environment), record.id);
+    record.claim = { instanceId, workspace, sandboxName, memoryMb, sealedEnvironment };
+    record.phase = "claimed";
+    record.lastUsedAt = new Date().toISOString();
+    writeRecord(dir, record, { durable: true });
+    const instance = this.#instance(record, dir, "awake");
+    await this.#bind(instance, request.environment);
+    await instance.guest.adopt(guest);
+    this.#instances.set(instanceId, instance);
+  }
+
+  /** Takes back a claimed instance that an earlier daemon left; its init is asked only when somebody needs it. */
+  async adopt(record: InstanceRecord, dir: string, state: "awake" | "asleep" | "dead"): Promise<void> {
+    const { claim } = record;
+    if (claim === undefined) throw new Error("only a claimed instance can be adopted");
+    const environment = JSON.parse(this.#options.sealKey.open(claim.sealedEnvironment, record.id));
+    const instance = this.#instance(record, dir, state);
+    await this.#bind(instance, environment as Record<string, string>);
+    this.#instances.set(claim.instanceId, instance);
+    if (state === "awake" || instance.isHeld()) {
+      // What was awake has output to hand over and may run `keepAlive` processes; who sleeps stays asleep until a request comes.
+      instance
+        .ready()
+        .catch((error: unknown) => this.#options.log.warn({ instance: record.id, err: error }, "instance not reached"));
+    }
+  }
+
+  #instance(record: InstanceRecord, dir: string, state: "awake" | "asleep" | "dead"): Instance {
+    const { driver, openGuest, log, maker } = this.#options;
+    return new Instance({ record, dir, spec: maker.spec(record, dir), driver, openGuest, log, state });
+  }
+
+  async #bind(instance: Instance, environment: Record<string, string>): Promise<void> {
+    const machine = new InstanceMachine(instance, sandboxEnvironment(instance.record.image, environment));
+    instance.bind(await this.#options.sandboxApi.open(machine));
+  }
+
+  /** Told by a connection that was made while its instance was warm. */
+  guestLost(id: string, reason: string): void {
+    for (const instance of this.#instances.values()) {
+      if (instance.record.id === id) instance.guest.lost(reason);
+    }
+  }
+
+  async deleteInstance(instanceId: string): Promise<void> {
+    const running = this.#deleting.get(instanceId);
+    if (running !== undefined) return running;
+    const done = this.#delete(instanceId).finally(() => this.#deleting.delete(instanceId));
+    this.#deleting.set(instanceId, done);
+    return done;
+  }
+
+  async #delete(instanceId: string): Promise<void> {
+    const creating = this.#creating.get(instanceId);
+    creating?.abort.abort(new AppError("conflict", "The sandbox was deleted while it was being created."));
+    await creating?.done.catch(() => undefined);
+    const instance = this.#instances.get(instanceId);
+    if (instance === undefined) return;
+    const { record, dir } = instance;
+    record.phase = "destroying";
+    writeRecord(dir, record);
+    await instance.retire();
+    await this.#options.driver.destroy(record.id, dir);
+    this.#instances.delete(instanceId);
+  }
+
+  instanceStatus(instanceId: string): InstanceStatus | undefined {
+    const instance = this.#instances.get(instanceId);
+    if (instance === undefined) return undefined;
+    const asleep = instance.state === "asleep" || instance.state === "dead";
+    return {
+      state: asleep ? "STANDBY" : "RUNNING",
+      lastUsedAt: instance.record.lastUsedAt,
+      errors: instance.record.errors,
+    };
+  }
+
+  listInstances(): { instanceId: string; workspace: string; sandboxName: string }[] {
+    return [...this.#instances.values()].flatMap(({ record }) =>
+      record.claim === undefined
+        ? []
+        : [
+            {
+              instanceId: record.claim.instanceId,
+              workspace: record.claim.workspace,
+              sandboxName: record.claim.sandboxName,
+            },
+          ],
+    );
+  }
+
+  /** Puts every instance to sleep and lets go of it; the next daemon finds them as they are. */
+  async release(): Promise<void> {
+    for (const { abort } of this.#creating.values())
+      abort.abort(new AppError("unavailable", "The platform is stopping."));
+    await Promise.allSettled([...this.#creating.values()].map(({ done }) => done));
+    await Promise.allSettled(this.#deleting.values());
+    const instances = [...this.#instances.values()];
+    for (let next = 0; next < instances.length; next += releasesAtOnceMax) {
+      await Promise.all(
+        instances.slice(next, next + releasesAtOnceMax).map(async (instance) => {
+          await instance.sleepForShutdown();
+          await instance.release();
+        }),
+      );
+    }
+    this.#instances.clear();
+  }
+}

@@ -1,0 +1,26 @@
+// Puts idle instances to sleep: one timer looks at all of them, because a timer per instance would cost more than it tells.
+import type { Logger } from "../../core/log.ts";
+import { type Loop, startLoop } from "../../core/loop.ts";
+import type { Instance } from "./instance.ts";
+
+/** Freezes at once this many at most; a freeze waits for the kernel, not for the processor. */
+const freezesAtOnceMax = 16;
+
+export function startStandby(options: {
+  instances: () => Iterable<Instance>;
+  idleTimeoutMs: number;
+  log: Logger;
+}): Loop {
+  const { instances, idleTimeoutMs, log } = options;
+  return startLoop({
+    name: "standby",
+    intervalMs: Math.min(1_000, Math.max(50, Math.floor(idleTimeoutMs / 5))),
+    log,
+    work: async (signal) => {
+      const idle = [...instances()].filter((instance) => instance.isIdle(idleTimeoutMs));
+      for (let next = 0; next < idle.length && !signal.aborted; next += freezesAtOnceMax) {
+        await Promise.all(idle.slice(next, next + freezesAtOnceMax).map((instance) => instance.sleep()));
+      }
+    },
+  });
+}
