@@ -1,14 +1,26 @@
 // Seals secrets for storage with AES-256-GCM; the record's id is bound in, so a sealed text cannot be moved to another record.
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
 /** A 256-bit key that never leaves this object. Sealed texts are `v1.` and base64url of nonce (12), tag (16) and ciphertext. */
 export class SealKey {
   readonly #key: Buffer;
+  readonly #fingerprintKey: Buffer;
 
   constructor(key: Buffer) {
     if (key.length !== 32) throw new Error("a sealing key is 32 bytes");
     this.#key = key;
+    this.#fingerprintKey = Buffer.from(hkdfSync("sha256", key, "", "fingerprint", 32));
+  }
+
+  /** Tells keys apart without revealing them: stored beside sealed texts, it shows a wrong key at once. */
+  get id(): string {
+    return this.fingerprint("key").slice(0, 16);
+  }
+
+  /** Equal texts have equal fingerprints; without the key nothing can be guessed from one. */
+  fingerprint(text: string): string {
+    return createHmac("sha256", this.#fingerprintKey).update(text).digest("base64url");
   }
 
   seal(text: string, recordId: string): string {

@@ -1,0 +1,103 @@
+// The Sandbox resource (spec 2.1) and the operations on it.
+import Type, { type Static } from "typebox";
+import { endpoint } from "./endpoint.ts";
+import { CoreEvent, ExternalId, Metadata, MetadataInput, Name } from "./metadata.ts";
+import { ListOf, PagingQuery } from "./page.ts";
+import { SandboxSpec, SandboxSpecInput } from "./sandbox-spec.ts";
+import { sandboxStatuses } from "./sandbox-status.ts";
+
+/** The generation whose kernel features these sandboxes have. */
+export const nodeGeneration = "mk3.0";
+
+const InfrastructureError = Type.Object({
+  code: Type.String(),
+  fatal: Type.Boolean(),
+  instance: Type.String(),
+  message: Type.String(),
+  time: Type.String(),
+});
+
+const SandboxArchive = Type.Object({
+  createdAt: Type.Optional(Type.String()),
+  generation: Type.Optional(Type.String()),
+  key: Type.Optional(Type.String()),
+  size: Type.Optional(Type.Integer()),
+  startedAt: Type.Optional(Type.String()),
+  restoreStartedAt: Type.Optional(Type.String()),
+  restore: Type.Optional(
+    Type.Object({
+      state: Type.Optional(Type.Enum(["downloading", "extracting", "relaunching", "succeeded", "failed"])),
+      files: Type.Optional(Type.Integer()),
+      restoredBytes: Type.Optional(Type.Integer()),
+      totalBytes: Type.Optional(Type.Integer()),
+    }),
+  ),
+});
+
+export const Sandbox = Type.Object({
+  metadata: Metadata,
+  spec: SandboxSpec,
+  status: Type.Enum(sandboxStatuses),
+  state: Type.Optional(Type.Enum(["RUNNING", "STANDBY"])),
+  archive: Type.Optional(SandboxArchive),
+  /** Not in lists. */
+  errors: Type.Optional(Type.Array(InfrastructureError)),
+  /** Not in lists. */
+  events: Type.Optional(Type.Array(CoreEvent)),
+  expiresIn: Type.Optional(Type.Integer()),
+  lastUsedAt: Type.Optional(Type.String()),
+  nodeGeneration: Type.Enum(["mk3.0", "mk3.1"]),
+});
+export type Sandbox = Static<typeof Sandbox>;
+
+/** Read-only and unknown members are ignored, so a whole resource may be sent back. */
+export const SandboxInput = Type.Object({ metadata: MetadataInput, spec: SandboxSpecInput });
+export type SandboxInput = Static<typeof SandboxInput>;
+
+const SandboxParams = Type.Object({ sandboxName: Name });
+
+export const createSandbox = endpoint({
+  method: "POST",
+  path: "/sandboxes",
+  summary: "Create a sandbox; it is usable when the answer arrives",
+  scope: "sandboxes:create",
+  query: Type.Object({ createIfNotExist: Type.Optional(Type.Boolean()) }),
+  body: SandboxInput,
+  response: Sandbox,
+});
+
+export const listSandboxes = endpoint({
+  method: "GET",
+  path: "/sandboxes",
+  summary: "List the workspace's sandboxes",
+  scope: "sandboxes:list",
+  query: Type.Object({
+    ...PagingQuery,
+    showTerminated: Type.Optional(Type.Boolean()),
+    /** Status names separated by commas, in any case; takes precedence over `showTerminated`. */
+    status: Type.Optional(Type.String({ maxLength: 512 })),
+    externalId: Type.Optional(ExternalId),
+  }),
+  response: ListOf(Sandbox),
+});
+
+export const getSandbox = endpoint({
+  method: "GET",
+  path: "/sandboxes/:sandboxName",
+  summary: "Get a sandbox by name",
+  scope: "sandboxes:get",
+  params: SandboxParams,
+  query: Type.Object({ show_secrets: Type.Optional(Type.Boolean()) }),
+  response: Sandbox,
+});
+
+export const deleteSandbox = endpoint({
+  method: "DELETE",
+  path: "/sandboxes/:sandboxName",
+  summary: "Delete a sandbox and everything in it; its name is free at once",
+  scope: "sandboxes:delete",
+  params: SandboxParams,
+  response: Sandbox,
+});
+
+export const sandboxEndpoints = [createSandbox, listSandboxes, getSandbox, deleteSandbox];
