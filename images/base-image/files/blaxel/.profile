@@ -1,0 +1,2 @@
+# Login shells.
+if [ -n "$BASH_VERSION" ] && [ -f ~/.bashrc ]; then . ~/.bashrc; fi
