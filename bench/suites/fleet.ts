@@ -1,0 +1,39 @@
+// Many sandboxes at once, and the machine's memory around them.
+import { readFileSync, writeFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import type { SpawnedPlatform } from "../../src/dev/spawn-platform.ts";
+
+export type Sandbox = { metadata: { name: string; url: string }; state?: string };
+
+export async function createSandbox(platform: SpawnedPlatform, name?: string): Promise<Sandbox> {
+  const body = { metadata: name === undefined ? {} : { name }, spec: { runtime: { memory: 512 } } };
+  return (await platform.call("POST", "/v0/sandboxes", body)) as Sandbox;
+}
+
+export async function createMany(platform: SpawnedPlatform, count: number): Promise<Sandbox[]> {
+  const made: Sandbox[] = [];
+  for (let index = 0; index < count; index++) made.push(await createSandbox(platform, `fleet-${index}`));
+  return made;
+}
+
+/** Path of a sandbox's API on the platform's own origin. */
+export function pathOf(sandbox: Sandbox): string {
+  return new URL(sandbox.metadata.url).pathname;
+}
+
+export async function waitForStandby(platform: SpawnedPlatform, count: number): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    const listed = (await platform.call("GET", "/v0/sandboxes?limit=200")) as unknown as Sandbox[];
+    if (listed.filter(({ state }) => state === "STANDBY").length >= count) return;
+    if (Date.now() > deadline) throw new Error("the sandboxes did not fall asleep in a minute");
+    await delay(200);
+  }
+}
+
+/** The kernel's estimate of free memory, after giving back what caches hold. */
+export async function availableBytes(): Promise<number> {
+  writeFileSync("/proc/sys/vm/drop_caches", "3");
+  await delay(500);
+  return Number(/MemAvailable:\s+(\d+) kB/.exec(readFileSync("/proc/meminfo", "utf8"))![1]) * 1024;
+}

@@ -1,0 +1,68 @@
+// Waking: the first byte of a request to a frozen sandbox against the same request to a running one, with many asleep around it.
+import { setTimeout as delay } from "node:timers/promises";
+import { spawnPlatform } from "../../src/dev/spawn-platform.ts";
+import { Connection, expectOk } from "../http-client.ts";
+import type { Result } from "../report.ts";
+import { summarize } from "../stats.ts";
+import { availableBytes, createMany, pathOf, waitForStandby } from "./fleet.ts";
+
+const sandboxes = 200;
+
+/** Also measures the memory a sleeping sandbox adds, because it needs the same fleet. */
+export async function benchWakeAndMemory(): Promise<Result[]> {
+  await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "1s", CATNAP_WARM_INSTANCES: "0" });
+  const availableBefore = await availableBytes();
+  const rssBefore = await platform.daemonRssBytes();
+  const fleet = await createMany(platform, sandboxes);
+  await waitForStandby(platform, sandboxes);
+  await delay(2_000);
+  const added = availableBefore - (await availableBytes());
+  const daemonAdded = (await platform.daemonRssBytes()) - rssBefore;
+
+  using connection = await Connection.open(platform.url, { authorization: `Bearer ${platform.apiKey}` });
+  const asleep: number[] = [];
+  const awake: number[] = [];
+  const phases: number[] = [];
+  for (const sandbox of fleet) {
+    // A stat inside the sandbox: the cheapest request that its own kernel view has to answer.
+    const path = `${pathOf(sandbox)}/filesystem/tree/etc/apt`;
+    const first = expectOk(await connection.request("GET", path));
+    asleep.push(first.firstByteMs);
+    phases.push(Number(/wake;dur=([\d.]+)/.exec(first.headers)?.[1]));
+    awake.push(expectOk(await connection.request("GET", path)).firstByteMs);
+  }
+  const sleeping = summarize(asleep);
+  const running = summarize(awake);
+  const adds = sleeping.median - running.median;
+  const perSandboxMib = added / sandboxes / 1024 / 1024;
+  return [
+    {
+      name: `wake to first byte, ${sandboxes} asleep`,
+      unit: "ms",
+      measured: { median: sleeping.median, p99: sleeping.p99, thaw_median: summarize(phases).median },
+      baseline: { median: running.median, p99: running.p99 },
+      goal: "adds at most 1 ms to the median",
+      value: adds,
+      met: adds <= 1,
+      note: "The thaw itself is one write to a cgroup file; the rest of what it adds is the scheduler and cold caches of the woken init.",
+    },
+    {
+      name: `wake to first byte, ${sandboxes} asleep, tail`,
+      unit: "ms",
+      measured: { p99: sleeping.p99, max: sleeping.max },
+      baseline: { p99: running.p99, max: running.max },
+      goal: "p99 at most 15 ms",
+      value: sleeping.p99,
+      met: sleeping.p99 <= 15,
+    },
+    {
+      name: `memory per sleeping sandbox, over ${sandboxes}`,
+      unit: "MiB",
+      measured: { per_sandbox: perSandboxMib, daemon_share: daemonAdded / sandboxes / 1024 / 1024 },
+      goal: "at most 3 MiB with its processes and the daemon's share",
+      value: perSandboxMib,
+      met: perSandboxMib <= 3,
+      note: "The machine's MemAvailable before and after, with page cache dropped both times; kernel objects and the daemon included.",
+    },
+  ];
+}

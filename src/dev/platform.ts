@@ -1,0 +1,109 @@
+// The whole platform in one process: what `catnap up` runs and what the end-to-end tests start.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { readControlPlaneConfig } from "../control-plane/config.ts";
+import { openControlPlane } from "../control-plane/context.ts";
+import type { Logger } from "../core/log.ts";
+import { loadSealKey } from "../core/seal.ts";
+import { createEdge } from "../edge/server.ts";
+import { type HostConfig, readHostConfig } from "../host/config.ts";
+import { openHost, type RunningHost } from "../host/context.ts";
+import type { Driver } from "../host/drivers/driver.ts";
+import { openGuest } from "../host/guest/guest.ts";
+import { idRange } from "../host/images/id-range.ts";
+import { openImages } from "../host/images/images.ts";
+import { createSandboxApi } from "../sandbox-api/app.ts";
+import { defaultDriver } from "./driver.ts";
+import { openListener } from "./listener.ts";
+import { lockDataDir } from "./lock.ts";
+import { projectRoot } from "./project.ts";
+import { readVersion, type Version } from "./version.ts";
+
+/** Path below which sandboxes answer in the path form of their address. */
+const pathPrefix = "/run";
+
+export type PlatformOptions = {
+  env: Readonly<Record<string, string | undefined>>;
+  /** Settings by the name of their variable; they win over `env`. */
+  overrides?: Partial<Record<string, string>>;
+  log: Logger;
+  /** Another driver than the OCI one, for tests. */
+  createDriver?: (config: HostConfig, log: Logger) => Driver;
+};
+
+export type Platform = AsyncDisposable & {
+  /** `http://127.0.0.1:4000` */
+  url: string;
+  dataDir: string;
+  region: string;
+  workspace: string;
+  idleTimeoutMs: number;
+  /** Only at the first start on a data directory; it is stored nowhere else in clear. */
+  firstApiKey: string | undefined;
+  version: string;
+  /** Resolves when the warm instances are ready. */
+  warmed(): Promise<void>;
+};
+
+/** Resolves when the platform serves requests. Disposing it puts every sandbox to sleep and stops serving; they outlive the process. */
+export async function startPlatform({ env, overrides = {}, log, createDriver }: PlatformOptions): Promise<Platform> {
+  const settings = { ...env, ...overrides };
+  const hostConfig = readHostConfig(settings, projectRoot);
+  const { dataDir } = hostConfig;
+  mkdirSync(dataDir, { recursive: true, mode: 0o711 });
+  const version = readVersion(projectRoot);
+
+  await using opened = new AsyncDisposableStack();
+  opened.use(await lockDataDir(dataDir));
+  const listener = opened.use(await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000"));
+  const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
+  const host = opened.use(await startHost({ config: hostConfig, driver, version, log, opened }));
+  const config = readControlPlaneConfig(settings, { dataDir, origin: listener.origin, pathPrefix });
+  const controlPlane = opened.use(await openControlPlane({ config, host, log }));
+  await controlPlane.reconcile();
+  const edge = createEdge({
+    directory: controlPlane.directory,
+    host,
+    pathPrefix,
+    sandboxDomain: settings.CATNAP_SANDBOX_DOMAIN,
+    log,
+  });
+  listener.serve({
+    controlPlane: (request, response) => controlPlane.app.routing(request, response),
+    edge: edge.handle,
+    upgrade: edge.upgrade,
+  });
+  const stack = opened.move();
+  return {
+    url: listener.origin,
+    dataDir,
+    region: config.region,
+    workspace: controlPlane.bootstrap.workspace,
+    idleTimeoutMs: hostConfig.idleTimeoutMs,
+    firstApiKey: controlPlane.bootstrap.apiKey,
+    version: version.version,
+    warmed: () => host.warmed(),
+    async [Symbol.asyncDispose]() {
+      // Callers first: nothing may still use a sandbox when it is put to sleep.
+      await listener[Symbol.asyncDispose]();
+      await stack.disposeAsync();
+    },
+  };
+}
+
+async function startHost(options: {
+  config: HostConfig;
+  driver: Driver;
+  version: Version;
+  log: Logger;
+  opened: AsyncDisposableStack;
+}): Promise<RunningHost> {
+  const { config, driver, version, log, opened } = options;
+  const { imageDir, insecureRegistries, imageMaxBytes } = config;
+  const images = opened.use(
+    await openImages({ imageDir, insecureRegistries, maxImageBytes: imageMaxBytes, idRangeStart: idRange.start, log }),
+  );
+  const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date() }));
+  const sealKey = loadSealKey(join(config.dataDir, "seal.key"));
+  return openHost({ config, driver, images, sandboxApi, openGuest, sealKey, log });
+}

@@ -1,0 +1,4 @@
+// Where this checkout lies.
+import { fileURLToPath } from "node:url";
+
+export const projectRoot = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
