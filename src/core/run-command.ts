@@ -14,6 +14,8 @@ export type CommandOptions = {
   okCodes?: readonly number[];
   /** Extra descriptors given to the child from 3 on (used to hand sockets over). */
   extraFds?: readonly number[];
+  /** Told the process id, for callers that watch what the program uses. */
+  onSpawn?: (pid: number) => void;
 };
 
 export type CommandResult = { code: number; stdout: string; stderr: string };
@@ -34,6 +36,7 @@ export function runCommand(
       killSignal: "SIGKILL",
       stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe", ...extraFds],
     });
+    if (child.pid !== undefined) options.onSpawn?.(child.pid);
     const outputs = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const) {
       child[name]!.setEncoding("utf8").on("data", (chunk: string) => {

@@ -1,0 +1,32 @@
+// Directories for half-made things. A name says which process made it, so that what a dead one left can be told and removed.
+// Set-up makes its own in the same form: `<pid>-<start ticks>-<random>`.
+import { readFileSync } from "node:fs";
+import { mkdtemp, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { runCommand } from "../../core/run-command.ts";
+
+/** Clock ticks from the machine's start to the process's; with the pid they name one process for good. */
+function startTicks(pid: string): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  } catch {
+    return undefined;
+  }
+}
+
+export function makeWorkDir(parent: string): Promise<string> {
+  return mkdtemp(join(parent, `${process.pid}-${startTicks(String(process.pid))}-`));
+}
+
+/** Removes a tree without following links or entering mounts. Its content may be hostile; nothing of it runs. */
+export async function removeTree(path: string): Promise<void> {
+  await runCommand("rm", ["-rf", "--one-file-system", "--", path], { timeoutMs: 300_000 });
+}
+
+export async function removeAbandonedWorkDirs(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
+    const [pid = "", ticks] = name.split("-");
+    if (ticks === undefined || startTicks(pid) !== ticks) await removeTree(join(parent, name));
+  }
+}
