@@ -34,6 +34,8 @@ const Duration = Type.String({
   rule: "a whole number and one of the units s, m, h, d, w, such as 15m",
 });
 
+const KernelOption = Type.Optional(Type.Enum(["enabled", "disabled"]));
+
 const runtime = {
   image: Type.Optional(
     Type.String({
@@ -49,10 +51,10 @@ const runtime = {
   expires: Type.Optional(Type.String({ maxLength: 64 })),
   terminationGracePeriodSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })),
   extraArgs: Type.Optional(
-    Type.Record(Type.Enum(["iptables", "nfs", "tun"]), Type.Enum(["enabled", "disabled"]), {
-      additionalProperties: false,
-      rule: "a map of iptables, nfs or tun to enabled or disabled",
-    }),
+    Type.Object(
+      { iptables: KernelOption, nfs: KernelOption, tun: KernelOption },
+      { additionalProperties: false, rule: "a map of iptables, nfs or tun to enabled or disabled" },
+    ),
   ),
 };
 

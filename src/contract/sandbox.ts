@@ -1,7 +1,7 @@
 // The Sandbox resource (spec 2.1) and the operations on it.
 import Type, { type Static } from "typebox";
 import { endpoint } from "./endpoint.ts";
-import { CoreEvent, ExternalId, Metadata, MetadataInput, Name } from "./metadata.ts";
+import { CoreEvent, ExternalId, Metadata, MetadataInput } from "./metadata.ts";
 import { ListOf, PagingQuery } from "./page.ts";
 import { SandboxSpec, SandboxSpecInput } from "./sandbox-spec.ts";
 import { sandboxStatuses } from "./sandbox-status.ts";
@@ -9,7 +9,7 @@ import { sandboxStatuses } from "./sandbox-status.ts";
 /** The generation whose kernel features these sandboxes have. */
 export const nodeGeneration = "mk3.0";
 
-const InfrastructureError = Type.Object({
+export const InfrastructureError = Type.Object({
   code: Type.String(),
   fatal: Type.Boolean(),
   instance: Type.String(),
@@ -54,7 +54,8 @@ export type Sandbox = Static<typeof Sandbox>;
 export const SandboxInput = Type.Object({ metadata: MetadataInput, spec: SandboxSpecInput });
 export type SandboxInput = Static<typeof SandboxInput>;
 
-const SandboxParams = Type.Object({ sandboxName: Name });
+/** Any text: one that cannot be a name is a sandbox that does not exist. */
+const SandboxParams = Type.Object({ sandboxName: Type.String() });
 
 export const createSandbox = endpoint({
   method: "POST",

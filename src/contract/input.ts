@@ -1,0 +1,104 @@
+// Reads what a caller sent by its schema: keeps declared members, drops unknown ones and nulls, and says which field breaks which rule.
+import type { Static, TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import type { TLocalizedValidationError } from "typebox/error";
+import { AppError } from "../core/errors.ts";
+
+export type InputPart = "body" | "query" | "params";
+
+const problemsShownMax = 5;
+
+type SchemaNode = {
+  type?: string;
+  properties?: Record<string, SchemaNode>;
+  items?: SchemaNode;
+  additionalProperties?: unknown;
+  rule?: string;
+};
+
+/** A reader for one part of a request. It throws `invalid_request`, or `not_found` for a path that names nothing. */
+export function compileInput<Schema extends TSchema>(
+  schema: Schema,
+  part: InputPart,
+): (value: unknown) => Static<Schema> {
+  const validator = Compile(schema);
+  const pick = part === "body" ? pickDeclared : readTexts;
+  return (value) => {
+    const input = pick(schema as SchemaNode, value ?? (part === "body" ? undefined : {}));
+    if (validator.Check(input)) return input as Static<Schema>;
+    if (part === "params") throw new AppError("not_found", "There is nothing at this path.");
+    const problems = validator.Errors(input).flatMap((error) => describeProblem(error, schema, part));
+    throw new AppError("invalid_request", problems.slice(0, problemsShownMax).join("; "));
+  };
+}
+
+/** The walk follows the schema, so that hostile nesting in members nobody declared costs nothing. */
+function pickDeclared(schema: SchemaNode, value: unknown): unknown {
+  if (schema.type === "array" && Array.isArray(value)) {
+    return schema.items === undefined ? value : value.map((item) => pickDeclared(schema.items!, item));
+  }
+  if (schema.type !== "object" || typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const given = value as Record<string, unknown>;
+  const picked: Record<string, unknown> = {};
+  if (schema.properties === undefined || schema.additionalProperties === false) {
+    for (const [key, member] of Object.entries(given)) if (member !== null) define(picked, key, member);
+  }
+  for (const [key, memberSchema] of Object.entries(schema.properties ?? {})) {
+    if (!Object.hasOwn(given, key) || given[key] === null) continue;
+    define(picked, key, pickDeclared(memberSchema, given[key]));
+  }
+  return picked;
+}
+
+/** Plain assignment would run the setter of `__proto__`. */
+function define(target: Record<string, unknown>, key: string, value: unknown): void {
+  Object.defineProperty(target, key, { value, enumerable: true, writable: true, configurable: true });
+}
+
+/** Query and path parameters are texts: those declared as booleans or integers are read as such. */
+function readTexts(schema: SchemaNode, value: unknown): unknown {
+  const given = value as Record<string, unknown>;
+  const read: Record<string, unknown> = {};
+  for (const [key, { type }] of Object.entries(schema.properties ?? {})) {
+    const text = given[key];
+    if (text === undefined || text === "") continue;
+    if (type === "boolean" && (text === "true" || text === "false")) read[key] = text === "true";
+    else if (type === "integer" && typeof text === "string" && /^-?\d{1,15}$/.test(text)) read[key] = Number(text);
+    else read[key] = text;
+  }
+  return read;
+}
+
+function describeProblem(error: TLocalizedValidationError, schema: TSchema, part: InputPart): string[] {
+  const field = nameField(error.instancePath, part);
+  if (error.keyword === "required") {
+    const prefix = error.instancePath === "" ? "" : `${field}.`;
+    return error.params.requiredProperties.map((name) => `${prefix}${name} is required`);
+  }
+  if (error.keyword === "enum") return [`${field} must be one of ${error.params.allowedValues.join(", ")}`];
+  if (error.keyword === "minimum" || error.keyword === "maximum") {
+    const bound = error.keyword === "minimum" ? "at least" : "at most";
+    return [`${field} must be ${bound} ${error.params.limit}`];
+  }
+  const rule = findNode(schema, error.schemaPath)?.rule;
+  if (rule !== undefined && (error.keyword === "pattern" || error.keyword === "additionalProperties")) {
+    return [`${field} must be ${rule}`];
+  }
+  return [`${field} ${error.message}`];
+}
+
+/** `/spec/runtime/envs/0/name` becomes `spec.runtime.envs[0].name`. */
+function nameField(instancePath: string, part: InputPart): string {
+  if (instancePath === "") return part === "body" ? "the body" : "the query";
+  const path = instancePath
+    .slice(1)
+    .replaceAll("/", ".")
+    .replaceAll(/\.(\d+)(?=\.|$)/g, "[$1]");
+  return part === "query" ? `query parameter ${path}` : path;
+}
+
+function findNode(schema: TSchema, schemaPath: string): SchemaNode | undefined {
+  let node: unknown = schema;
+  for (const segment of schemaPath.split("/").slice(1)) node = (node as Record<string, unknown> | undefined)?.[segment];
+  return node as SchemaNode | undefined;
+}

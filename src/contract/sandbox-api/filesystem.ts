@@ -1,0 +1,79 @@
+// Files and directories of a sandbox. Paths stand raw in the URL after the prefix; the wildcard keeps `%2F` and `//` apart.
+import { type Static, Type } from "typebox";
+import { endpoint } from "../endpoint.ts";
+
+/** Bytes of a JSON request body that carries a file's content. */
+export const fileBodyMaxBytes = 16 * 1024 * 1024;
+/** Size up to which a file is answered as JSON text; larger ones are downloaded. */
+export const fileTextMaxBytes = 64 * 1024 * 1024;
+
+export const File = Type.Object({
+  path: Type.String(),
+  name: Type.String(),
+  /** Octal digits, e.g. `0644`. */
+  permissions: Type.String(),
+  size: Type.Integer(),
+  lastModified: Type.String(),
+  owner: Type.String(),
+  group: Type.String(),
+});
+export type File = Static<typeof File>;
+
+export const FileWithContent = Type.Object({ ...File.properties, content: Type.String() });
+export type FileWithContent = Static<typeof FileWithContent>;
+
+export const Directory = Type.Object({
+  path: Type.String(),
+  name: Type.String(),
+  files: Type.Array(File),
+  subdirectories: Type.Array(Type.Object({ path: Type.String(), name: Type.String() })),
+});
+export type Directory = Static<typeof Directory>;
+
+export const FileRequest = Type.Object({
+  content: Type.Optional(Type.String()),
+  isDirectory: Type.Optional(Type.Boolean()),
+  permissions: Type.Optional(Type.String()),
+});
+export type FileRequest = Static<typeof FileRequest>;
+
+export const PathMessage = Type.Object({ path: Type.String(), message: Type.String() });
+export type PathMessage = Static<typeof PathMessage>;
+
+const scope = "sandboxes:control";
+const path = "/filesystem/*";
+
+export const readPath = endpoint({
+  method: "GET",
+  path,
+  summary: "Read a file as JSON or raw bytes (ranges honoured), or list a directory",
+  scope,
+  query: Type.Object({ download: Type.Optional(Type.Boolean()) }),
+  response: Type.Union([FileWithContent, Directory]),
+});
+
+export const writePath = endpoint({
+  method: "PUT",
+  path,
+  summary: "Write a file (JSON, or multipart form with a `file` part) or make a directory",
+  scope,
+  body: FileRequest,
+  response: PathMessage,
+});
+
+export const removePath = endpoint({
+  method: "DELETE",
+  path,
+  summary: "Remove a file or a directory",
+  scope,
+  query: Type.Object({ recursive: Type.Optional(Type.Boolean()) }),
+  response: PathMessage,
+});
+
+export const readTree = endpoint({
+  method: "GET",
+  path: "/filesystem/tree/*",
+  summary: "List one level of a directory; the path is always absolute",
+  scope,
+  response: Directory,
+});

@@ -1,0 +1,137 @@
+// The HTTP server of the control plane: guards every declared operation, times and logs requests, and answers errors in one shape.
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { apiVersions, bareListVersion } from "../contract/page.ts";
+import { AppError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { timingOf } from "../core/timing.ts";
+import { type Caller, requireScope } from "./auth/caller.ts";
+import { readCredential, readWorkspaceChoice } from "./auth/credential.ts";
+import type { Authentication } from "./auth/service.ts";
+import { describeFailure, type Failure, formatErrorBody } from "./failure.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Set before the handler of any declared operation runs. */
+    caller: Caller | undefined;
+    apiVersion: string;
+    /** For the log. */
+    failure: Failure | undefined;
+  }
+}
+
+export type AppOptions = {
+  authentication: Authentication;
+  bodyMaxBytes: number;
+  log: Logger;
+  /** Mounts the operations below `/v0`. */
+  routes: (app: FastifyInstance) => void;
+};
+
+export async function createApp({ authentication, bodyMaxBytes, log, routes }: AppOptions): Promise<FastifyInstance> {
+  const app = fastify({
+    logger: false,
+    bodyLimit: bodyMaxBytes,
+    routerOptions: { maxParamLength: 512 },
+    frameworkErrors: (error, request, reply) => sendFailure(error, request, reply),
+  });
+  app.removeContentTypeParser("text/plain");
+  app.decorateRequest("caller", undefined);
+  app.decorateRequest("apiVersion", bareListVersion);
+  app.decorateRequest("failure", undefined);
+  app.setErrorHandler(sendFailure);
+  app.setNotFoundHandler((request, reply) => {
+    sendFailure(new AppError("not_found", "There is nothing at this path."), request, reply);
+  });
+  app.addHook("onRequest", (request, _reply, done) => {
+    done(guard(request, authentication));
+  });
+  app.addHook("onSend", (request, reply, payload, done) => {
+    reply.header("server-timing", timingOf(request.raw).header());
+    done(null, payload);
+  });
+  app.addHook("onResponse", (request, reply, done) => {
+    logRequest(log, request, reply);
+    done();
+  });
+  app.register(
+    (scope, _options, done) => {
+      // A route without a declaration would be open to everyone: it must not exist.
+      scope.addHook("onRoute", ({ config, url }) => {
+        if (config?.endpoint === undefined) throw new Error(`the route ${url} is not declared`);
+      });
+      routes(scope);
+      done();
+    },
+    { prefix: "/v0" },
+  );
+  await app.ready();
+  return app;
+}
+
+/** Undefined when the request may go on; otherwise what to answer. Runs before the body is read. */
+function guard(request: FastifyRequest, authentication: Authentication): Error | undefined {
+  const timing = timingOf(request.raw);
+  const { endpoint } = request.routeOptions.config;
+  if (endpoint === undefined) return undefined;
+  const startedAt = performance.now();
+  try {
+    const { headers } = request.raw;
+    const caller = authentication.authenticate(readCredential(headers));
+    request.caller = authentication.enter(caller, readWorkspaceChoice(headers, request.query));
+    requireScope(request.caller, endpoint);
+    request.apiVersion = readApiVersion(headers["blaxel-version"]);
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  } finally {
+    timing.add("auth", performance.now() - startedAt);
+  }
+}
+
+function readApiVersion(header: string | string[] | undefined): string {
+  if (header === undefined || header === "") return bareListVersion;
+  if (typeof header === "string" && apiVersions.includes(header)) return header;
+  const message = `The version in Blaxel-Version is not one of ${apiVersions.join(", ")}.`;
+  throw new AppError("invalid_request", message, { details: { error: "invalid_api_version" } });
+}
+
+/** The caller of a guarded request. */
+export function callerOf(request: FastifyRequest): Caller {
+  if (request.caller === undefined) throw new AppError("unauthenticated", "The request has no credential.");
+  return request.caller;
+}
+
+function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  failWith(formatErrorBody)(error, request, reply);
+}
+
+/** An error handler that answers in the given shape. */
+export function failWith(format: (failure: Failure, request: FastifyRequest) => object) {
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    const failure = describeFailure(error);
+    request.failure = failure;
+    if (failure.status === 401) reply.header("www-authenticate", 'Bearer realm="catnap"');
+    reply.code(failure.status).header("content-type", "application/json; charset=utf-8");
+    reply.send(JSON.stringify(format(failure, request)));
+  };
+}
+
+/** Reads that succeed are frequent and change nothing: they are logged at `debug` only. */
+function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
+  const { failure } = request;
+  const level =
+    failure === undefined ? (request.method === "GET" ? "debug" : "info") : failure.status >= 500 ? "error" : "info";
+  if (!log.isLevelEnabled(level)) return;
+  const fields = {
+    method: request.method,
+    route: request.routeOptions.url ?? "unknown",
+    sandbox: (request.params as { sandboxName?: string } | undefined)?.sandboxName,
+    status: reply.statusCode,
+    durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
+    workspace: request.caller?.workspace,
+    principal: request.caller?.principalId,
+    error: failure?.error,
+    err: failure?.cause,
+  };
+  log[level](fields, "request");
+}

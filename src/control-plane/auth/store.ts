@@ -1,0 +1,56 @@
+// Queries about credentials, workspaces and memberships.
+import type { Database } from "../db/database.ts";
+import type { ApiKeysTable } from "../db/tables/api-keys.ts";
+import type { Role } from "./caller.ts";
+
+export type CredentialRow = {
+  key_id: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  user_id: string;
+  user_name: string;
+  workspace_id: string;
+  workspace: string;
+  role: Role;
+};
+
+export type AuthStore = ReturnType<typeof createAuthStore>;
+
+export function createAuthStore(database: Database) {
+  const credential = database.prepareRead<CredentialRow>(
+    `select k.id as key_id, k.expires_at, k.revoked_at, k.user_id, u.name as user_name,
+            k.workspace_id, w.name as workspace, m.role
+       from api_keys k
+       join users u on u.id = k.user_id
+       join workspaces w on w.id = k.workspace_id
+       join members m on m.workspace_id = k.workspace_id and m.user_id = k.user_id
+      where k.token_hash = ?`,
+  );
+  const workspaceByName = database.prepareRead<{ id: string }>("select id from workspaces where name = ?");
+  const workspaceById = database.prepareRead<{ name: string }>("select name from workspaces where id = ?");
+  const membership = database.prepareRead<{ role: Role }>(
+    "select role from members where workspace_id = ? and user_id = ?",
+  );
+  return {
+    findCredential: (tokenHash: string) => credential.first(tokenHash),
+    findWorkspaceId: (name: string) => workspaceByName.first(name)?.id,
+    findWorkspaceName: (id: string) => workspaceById.first(id)?.name,
+    findRole: (workspaceId: string, userId: string) => membership.first(workspaceId, userId)?.role,
+    async insertApiKey(row: ApiKeysTable): Promise<void> {
+      await database.kysely.insertInto("api_keys").values(row).execute();
+      await database.flush();
+    },
+    /** The key's hash, or undefined when the workspace has no such key. Keeps the time of an earlier revocation. */
+    async revokeApiKey(workspaceId: string, keyId: string, at: string): Promise<string | undefined> {
+      const row = await database.kysely
+        .updateTable("api_keys")
+        .set((set) => ({ revoked_at: set.fn.coalesce("revoked_at", set.val(at)) }))
+        .where("workspace_id", "=", workspaceId)
+        .where("id", "=", keyId)
+        .returning("token_hash")
+        .executeTakeFirst();
+      await database.flush();
+      return row?.token_hash;
+    },
+  };
+}

@@ -1,0 +1,77 @@
+// The first start on an empty database: makes the workspace `main`, an administrator and an API key.
+import { AppError } from "../core/errors.ts";
+import { randomToken } from "../core/ids.ts";
+import type { SealKey } from "../core/seal.ts";
+import { generateApiKey, hashApiKey } from "./auth/api-keys.ts";
+import type { Database, Queries } from "./db/database.ts";
+
+export const firstWorkspace = "main";
+const firstUser = "admin";
+
+export type Bootstrap = {
+  workspace: string;
+  workspaceId: string;
+  /** Only at the first start; afterwards nobody knows it but who was told. */
+  apiKey: string | undefined;
+};
+
+export type BootstrapOptions = {
+  database: Database;
+  sealKey: SealKey;
+  /** Called with the key before it begins to exist, so that a crash cannot leave a key that nobody was told. */
+  saveFirstKey?: (apiKey: string) => void;
+};
+
+export async function ensureBootstrap({ database, sealKey, saveFirstKey }: BootstrapOptions): Promise<Bootstrap> {
+  const bootstrap = await database.kysely.transaction().execute(async (queries) => {
+    const installation = await queries.selectFrom("installation").select("seal_key_id").executeTakeFirst();
+    if (installation === undefined) return createFirst(queries, sealKey, saveFirstKey);
+    if (installation.seal_key_id !== sealKey.id) {
+      throw new AppError(
+        "internal",
+        "The sealing key does not belong to this database: restore the key file it was made with.",
+      );
+    }
+    const workspace = await queries
+      .selectFrom("workspaces")
+      .select(["id", "name"])
+      .orderBy("created_at")
+      .executeTakeFirstOrThrow();
+    return { workspace: workspace.name, workspaceId: workspace.id, apiKey: undefined };
+  });
+  await database.flush();
+  return bootstrap;
+}
+
+async function createFirst(
+  queries: Queries,
+  sealKey: SealKey,
+  saveFirstKey: BootstrapOptions["saveFirstKey"],
+): Promise<Bootstrap> {
+  const now = new Date().toISOString();
+  const workspaceId = randomToken(9);
+  const userId = randomToken(16);
+  const apiKey = generateApiKey();
+  await queries.insertInto("installation").values({ id: 1, seal_key_id: sealKey.id, created_at: now }).execute();
+  await queries.insertInto("workspaces").values({ id: workspaceId, name: firstWorkspace, created_at: now }).execute();
+  await queries.insertInto("users").values({ id: userId, name: firstUser, created_at: now }).execute();
+  await queries
+    .insertInto("members")
+    .values({ workspace_id: workspaceId, user_id: userId, role: "admin", created_at: now })
+    .execute();
+  await queries
+    .insertInto("api_keys")
+    .values({
+      id: randomToken(16),
+      workspace_id: workspaceId,
+      user_id: userId,
+      name: "first start",
+      token_hash: hashApiKey(apiKey),
+      created_at: now,
+      expires_at: null,
+      revoked_at: null,
+    })
+    .execute();
+  saveFirstKey?.(apiKey);
+  return { workspace: firstWorkspace, workspaceId, apiKey };
+}

@@ -1,0 +1,95 @@
+// Settings of the control plane: environment variables and flags, as a record of texts, become one typed and checked value.
+import { join } from "node:path";
+import type { AddressSettings } from "../contract/address.ts";
+import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
+import { parseDurationMs } from "../core/duration.ts";
+import { AppError } from "../core/errors.ts";
+
+export type ControlPlaneConfig = {
+  databasePath: string;
+  sealKeyPath: string;
+  /** The one region of this installation. */
+  region: string;
+  memoryDefaultMb: number;
+  memoryMaxMb: number;
+  /** Sandboxes that hold a name in one workspace. */
+  sandboxesMax: number;
+  createTimeoutMs: number;
+  /** Longest time the record of a terminated sandbox is kept (spec 2.7). */
+  retentionMaxMs: number;
+  idempotencyTtlMs: number;
+  reconcileIntervalMs: number;
+  bodyMaxBytes: number;
+  address: AddressSettings;
+};
+
+export type Placement = {
+  dataDir: string;
+  /** Where this installation is reached, e.g. `http://127.0.0.1:4000`. */
+  origin: string;
+  /** Path below which sandboxes answer in path form, e.g. `/run`. */
+  pathPrefix: string;
+};
+
+type Settings = Readonly<Record<string, string | undefined>>;
+
+export function readControlPlaneConfig(
+  settings: Settings,
+  { dataDir, origin, pathPrefix }: Placement,
+): ControlPlaneConfig {
+  const { protocol, port } = new URL(origin);
+  const memoryMaxMb = readInteger(settings, "CATNAP_MEMORY_MAX_MB", 16_384, { min: memoryMinMb, max: 4_194_304 });
+  return {
+    databasePath: join(dataDir, "control-plane", "catnap.db"),
+    sealKeyPath: join(dataDir, "seal.key"),
+    region: readLabel(settings, "CATNAP_REGION") ?? "local",
+    memoryDefaultMb: Math.min(defaultMemoryMb, memoryMaxMb),
+    memoryMaxMb,
+    sandboxesMax: readInteger(settings, "CATNAP_SANDBOXES_MAX", 10_000, { min: 1, max: 1_000_000 }),
+    createTimeoutMs: readDuration(settings, "CATNAP_CREATE_TIMEOUT", "120s"),
+    retentionMaxMs: readDuration(settings, "CATNAP_RETENTION_MAX", "7d"),
+    idempotencyTtlMs: 86_400_000,
+    reconcileIntervalMs: 15_000,
+    bodyMaxBytes: 2_097_152,
+    address: {
+      inferenceUrl: `${origin}${pathPrefix}`,
+      sandboxDomain: readDomain(settings),
+      scheme: protocol === "https:" ? "https" : "http",
+      port: port === "" ? undefined : Number(port),
+    },
+  };
+}
+
+function readInteger(settings: Settings, name: string, fallback: number, range: { min: number; max: number }): number {
+  const text = settings[name];
+  if (text === undefined || text === "") return fallback;
+  const value = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= range.min && value <= range.max) return value;
+  throw invalid(name, `a whole number from ${range.min} to ${range.max}`);
+}
+
+function readDuration(settings: Settings, name: string, fallback: string): number {
+  const durationMs = parseDurationMs(settings[name] || fallback);
+  if (durationMs === undefined || durationMs === 0) throw invalid(name, "a duration such as 90s, 15m or 7d");
+  return durationMs;
+}
+
+/** The region is a label of host-form addresses. */
+function readLabel(settings: Settings, name: string): string | undefined {
+  const text = settings[name] || undefined;
+  if (text !== undefined && !/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text))
+    throw invalid(name, "a host name label");
+  return text;
+}
+
+function readDomain(settings: Settings): string | undefined {
+  const text = settings.CATNAP_SANDBOX_DOMAIN || undefined;
+  if (text !== undefined && !/^[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(text)) {
+    throw invalid("CATNAP_SANDBOX_DOMAIN", "a domain in lower case without a port");
+  }
+  return text;
+}
+
+function invalid(name: string, rule: string): AppError {
+  return new AppError("invalid_request", `${name} must be ${rule}`);
+}

@@ -1,0 +1,98 @@
+// Composes the control plane: store, authentication, sandboxes, their reconciler, and the server in front of them.
+import type { FastifyInstance } from "fastify";
+import type { Directory, Host } from "../contract/host.ts";
+import type { Logger } from "../core/log.ts";
+import { startLoop } from "../core/loop.ts";
+import { loadSealKey, type SealKey } from "../core/seal.ts";
+import { createApp } from "./app.ts";
+import { Authentication } from "./auth/service.ts";
+import { createAuthStore } from "./auth/store.ts";
+import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
+import type { ControlPlaneConfig } from "./config.ts";
+import type { Database } from "./db/database.ts";
+import { openSqlite } from "./db/sqlite.ts";
+import { createDirectory } from "./directory.ts";
+import { Creations } from "./sandboxes/creation.ts";
+import { createCreationStore } from "./sandboxes/creation-store.ts";
+import { createSandboxList } from "./sandboxes/list.ts";
+import { createListStore } from "./sandboxes/list-store.ts";
+import { createPresenter } from "./sandboxes/present.ts";
+import { createReconciler } from "./sandboxes/reconcile.ts";
+import { mountSandboxes } from "./sandboxes/routes.ts";
+import { createSandboxService } from "./sandboxes/service.ts";
+import { createSandboxStore, type SandboxStore } from "./sandboxes/store.ts";
+
+export type ControlPlaneOptions = {
+  config: ControlPlaneConfig;
+  /** Ready: what it does not know of after this does not exist. */
+  host: Host;
+  log: Logger;
+  /** See Bootstrap: told the first key before it begins to exist. */
+  saveFirstKey?: (apiKey: string) => void;
+};
+
+export type ControlPlane = AsyncDisposable & {
+  /** Serves `/v0`: pass requests to `app.routing`. */
+  app: FastifyInstance;
+  directory: Directory;
+  authentication: Authentication;
+  bootstrap: Bootstrap;
+  /** Resolves when records and host agree; run once before requests are served. */
+  reconcile(): Promise<void>;
+};
+
+export async function openControlPlane({
+  config,
+  host,
+  log,
+  saveFirstKey,
+}: ControlPlaneOptions): Promise<ControlPlane> {
+  await using opened = new AsyncDisposableStack();
+  const database = opened.use(await openSqlite(config.databasePath));
+  const sealKey = loadSealKey(config.sealKeyPath);
+  const bootstrap = await ensureBootstrap({ database, sealKey, saveFirstKey });
+  const authStore = createAuthStore(database);
+  const authentication = new Authentication(authStore);
+  const store = createSandboxStore(database);
+  const { routes, reconcile } = openSandboxes({ config, host, log, database, sealKey, store, opened });
+  const app = await createApp({ authentication, bodyMaxBytes: config.bodyMaxBytes, log, routes });
+  opened.defer(() => app.close());
+  const stack = opened.move();
+  return {
+    app,
+    directory: createDirectory({ authentication, authStore, sandboxes: store }),
+    authentication,
+    bootstrap,
+    reconcile,
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+type SandboxesOptions = Pick<ControlPlaneOptions, "config" | "host" | "log"> & {
+  database: Database;
+  sealKey: SealKey;
+  store: SandboxStore;
+  opened: AsyncDisposableStack;
+};
+
+function openSandboxes({ config, host, log, database, sealKey, store, opened }: SandboxesOptions): {
+  routes: (app: FastifyInstance) => void;
+  reconcile: () => Promise<void>;
+} {
+  const { address, region } = config;
+  const creationStore = createCreationStore(database);
+  const presenter = createPresenter({ host, sealKey, address, region });
+  const poke = (): void => loop.poke();
+  const creations = new Creations({ config, host, sealKey, store, creationStore, presenter, log, poke });
+  const loop = startLoop({
+    name: "sandboxes",
+    intervalMs: config.reconcileIntervalMs,
+    log,
+    work: createReconciler({ host, store, creationStore, creations, log }),
+  });
+  opened.use(loop);
+  opened.use(creations);
+  const service = createSandboxService({ store, creations, presenter, poke });
+  const list = createSandboxList({ store: createListStore(database), presenter, sealKey });
+  return { routes: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => loop.run() };
+}

@@ -1,0 +1,20 @@
+// All tables by name, for typed queries. SQL stays within what SQLite and PostgreSQL share; JSON is text, booleans are integers.
+import type { ApiKeysTable } from "./tables/api-keys.ts";
+import type { IdempotencyKeysTable } from "./tables/idempotency-keys.ts";
+import type { InstallationTable } from "./tables/installation.ts";
+import type { MembersTable } from "./tables/members.ts";
+import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
+import type { SandboxesTable } from "./tables/sandboxes.ts";
+import type { UsersTable } from "./tables/users.ts";
+import type { WorkspacesTable } from "./tables/workspaces.ts";
+
+export type Tables = {
+  installation: InstallationTable;
+  workspaces: WorkspacesTable;
+  users: UsersTable;
+  members: MembersTable;
+  api_keys: ApiKeysTable;
+  sandboxes: SandboxesTable;
+  sandbox_events: SandboxEventsTable;
+  idempotency_keys: IdempotencyKeysTable;
+};

@@ -1,0 +1,51 @@
+// Parts of the resource whose behaviour does not exist yet. Asking for one is refused: a sandbox must not seem to expire, or to be
+// cut off from the network, when it is not. Values that ask for nothing are accepted.
+import type { SandboxInput } from "../../contract/sandbox.ts";
+import { AppError } from "../../core/errors.ts";
+
+type Check = { field: string; asksFor: (input: SandboxInput) => boolean };
+
+const unavailable: readonly Check[] = [
+  { field: "spec.runtime.ttl", asksFor: ({ spec }) => Boolean(spec.runtime?.ttl) },
+  { field: "spec.runtime.expires", asksFor: ({ spec }) => Boolean(spec.runtime?.expires) },
+  {
+    field: "spec.runtime.terminationGracePeriodSeconds above 0",
+    asksFor: ({ spec }) => (spec.runtime?.terminationGracePeriodSeconds ?? 0) > 0,
+  },
+  {
+    field: "spec.runtime.extraArgs with an enabled option",
+    asksFor: ({ spec }) => Object.values(spec.runtime?.extraArgs ?? {}).includes("enabled"),
+  },
+  {
+    field: "spec.runtime.envs[].valueFrom",
+    asksFor: ({ spec }) => spec.runtime?.envs?.some(({ valueFrom }) => valueFrom !== undefined) ?? false,
+  },
+  {
+    field: "spec.lifecycle.expirationPolicies",
+    asksFor: ({ spec }) => (spec.lifecycle?.expirationPolicies?.length ?? 0) > 0,
+  },
+  { field: "spec.volumes", asksFor: ({ spec }) => (spec.volumes?.length ?? 0) > 0 },
+  { field: "spec.network.proxy", asksFor: ({ spec }) => spec.network?.proxy !== undefined },
+  {
+    field: "spec.network.firewall.rulesets other than `default`",
+    asksFor: ({ spec }) => spec.network?.firewall?.rulesets?.some((ruleset) => ruleset !== "default") ?? false,
+  },
+  {
+    field: "spec.network.egress",
+    asksFor: ({ spec }) => Object.keys(spec.network?.egress ?? {}).length > 0,
+  },
+  // An empty list is an allowlist that allows nothing: it asks for something, too.
+  { field: "spec.network.allowedDomains", asksFor: ({ spec }) => spec.network?.allowedDomains !== undefined },
+  {
+    field: "spec.network.forbiddenDomains",
+    asksFor: ({ spec }) => (spec.network?.forbiddenDomains?.length ?? 0) > 0,
+  },
+];
+
+export function requireAvailable(input: SandboxInput): void {
+  const asked = unavailable.filter(({ asksFor }) => asksFor(input)).map(({ field }) => field);
+  if (asked.length === 0) return;
+  throw new AppError("invalid_request", `Not available in this version: ${asked.join(", ")}.`, {
+    details: { code: "FEATURE_NOT_AVAILABLE", fields: asked },
+  });
+}

@@ -1,0 +1,155 @@
+// The two transactions of a creation: it is recorded before the host is asked, and completed with its answer afterwards.
+import type { CoreEvent } from "../../contract/metadata.ts";
+import type { Database, Queries } from "../db/database.ts";
+import { fromEventRow, fromRow, type SandboxRecord, toRow } from "./record.ts";
+import { appendEvent, changeStatus } from "./store.ts";
+
+export type KeyedRequest = {
+  principalId: string;
+  key: string;
+  fingerprint: string;
+  expiresAt: string;
+};
+
+export type EarlierRequest = { fingerprint: string; sandboxId: string; sealedAnswer: string | null };
+
+export type InsertOutcome =
+  | { kind: "inserted" }
+  | { kind: "name_taken" }
+  | { kind: "key_taken"; earlier: EarlierRequest };
+
+export type CreationStore = ReturnType<typeof createCreationStore>;
+
+export function createCreationStore(database: Database) {
+  const earlier = database.prepareRead<{ fingerprint: string; sandbox_id: string; sealed_answer: string | null }>(
+    `select fingerprint, sandbox_id, sealed_answer from idempotency_keys
+      where workspace_id = ? and principal_id = ? and key = ? and expires_at > ?`,
+  );
+  return {
+    findEarlier(workspaceId: string, principalId: string, key: string): EarlierRequest | undefined {
+      const row = earlier.first(workspaceId, principalId, key, new Date().toISOString());
+      return row && { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
+    },
+
+    /** Records the sandbox and, with a key, that the key stands for it. */
+    insert(record: SandboxRecord, keyed: KeyedRequest | undefined): Promise<InsertOutcome> {
+      return database.kysely.transaction().execute((queries) => insert(queries, record, keyed));
+    },
+
+    /**
+     * Makes the sandbox DEPLOYED and keeps the answer for the key. Undefined when it no longer is DEPLOYING. Resolves when
+     * all of it would survive a loss of power.
+     */
+    async complete<Answer>(
+      id: string,
+      answerWith: (record: SandboxRecord, events: CoreEvent[]) => Answer,
+      seal: ((answer: Answer) => string) | undefined,
+    ): Promise<Answer | undefined> {
+      const answer = await database.kysely.transaction().execute(async (queries) => {
+        if (!(await changeStatus(queries, id, { from: ["DEPLOYING"], to: "DEPLOYED" }))) return undefined;
+        const row = await queries.selectFrom("sandboxes").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+        const events = await queries
+          .selectFrom("sandbox_events")
+          .select(["time", "type", "status", "message"])
+          .where("sandbox_id", "=", id)
+          .orderBy("seq")
+          .execute();
+        const answer = answerWith(fromRow(row), events.map(fromEventRow));
+        if (seal !== undefined) {
+          await queries
+            .updateTable("idempotency_keys")
+            .set({ sealed_answer: seal(answer) })
+            .where("sandbox_id", "=", id)
+            .execute();
+        }
+        return answer;
+      });
+      await database.flush();
+      return answer;
+    },
+
+    async removeExpiredKeys(now: string): Promise<void> {
+      await database.kysely.deleteFrom("idempotency_keys").where("expires_at", "<=", now).execute();
+    },
+  };
+}
+
+async function insert(
+  queries: Queries,
+  record: SandboxRecord,
+  keyed: KeyedRequest | undefined,
+): Promise<InsertOutcome> {
+  const taken = keyed && (await takeKey(queries, record, keyed));
+  if (taken !== undefined) return { kind: "key_taken", earlier: taken };
+  await replaceFailed(queries, record);
+  const inserted = await queries
+    .insertInto("sandboxes")
+    .values(toRow(record))
+    .onConflict((conflict) => conflict.doNothing())
+    .returning("id")
+    .executeTakeFirst();
+  if (inserted === undefined) {
+    await queries.deleteFrom("idempotency_keys").where("sandbox_id", "=", record.id).execute();
+    return { kind: "name_taken" };
+  }
+  await appendEvent(queries, record.id, { time: record.createdAt, status: record.status });
+  return { kind: "inserted" };
+}
+
+/** Undefined when the key now stands for this request, else the request it stands for already. */
+async function takeKey(
+  queries: Queries,
+  { id, workspaceId, createdAt }: SandboxRecord,
+  { principalId, key, fingerprint, expiresAt }: KeyedRequest,
+): Promise<EarlierRequest | undefined> {
+  await queries
+    .deleteFrom("idempotency_keys")
+    .where("workspace_id", "=", workspaceId)
+    .where("principal_id", "=", principalId)
+    .where("key", "=", key)
+    .where("expires_at", "<=", createdAt)
+    .execute();
+  const taken = await queries
+    .insertInto("idempotency_keys")
+    .values({
+      workspace_id: workspaceId,
+      principal_id: principalId,
+      key,
+      fingerprint,
+      sandbox_id: id,
+      sealed_answer: null,
+      created_at: createdAt,
+      expires_at: expiresAt,
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning("key")
+    .executeTakeFirst();
+  if (taken !== undefined) return undefined;
+  const row = await queries
+    .selectFrom("idempotency_keys")
+    .select(["fingerprint", "sandbox_id", "sealed_answer"])
+    .where("workspace_id", "=", workspaceId)
+    .where("principal_id", "=", principalId)
+    .where("key", "=", key)
+    .executeTakeFirstOrThrow();
+  return { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
+}
+
+/** A failed sandbox does not hold its name: creating the name again deletes what is left of it. */
+async function replaceFailed(queries: Queries, { workspaceId, name, createdBy }: SandboxRecord): Promise<void> {
+  const failed = await queries
+    .selectFrom("sandboxes")
+    .select("id")
+    .where("workspace_id", "=", workspaceId)
+    .where("name", "=", name)
+    .where("status", "=", "FAILED")
+    .execute();
+  for (const { id } of failed) {
+    await changeStatus(queries, id, {
+      from: ["FAILED"],
+      to: "DELETING",
+      by: createdBy,
+      message: "A new sandbox takes the name",
+    });
+  }
+}

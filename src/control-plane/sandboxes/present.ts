@@ -1,0 +1,73 @@
+// What callers see of a sandbox: the record, what its host says right now, and its address; secret values masked.
+import { type AddressSettings, formatSandboxUrl } from "../../contract/address.ts";
+import type { Host } from "../../contract/host.ts";
+import type { CoreEvent } from "../../contract/metadata.ts";
+import { nodeGeneration, type Sandbox } from "../../contract/sandbox.ts";
+import { type Env, secretMask } from "../../contract/sandbox-spec.ts";
+import { allows } from "../../contract/sandbox-status.ts";
+import type { SealKey } from "../../core/seal.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { SandboxRecord } from "./record.ts";
+
+export type PresenterOptions = { host: Host; sealKey: SealKey; address: AddressSettings; region: string };
+
+export type Presenter = ReturnType<typeof createPresenter>;
+
+export function createPresenter({ host, sealKey, address, region }: PresenterOptions) {
+  const openEnvs = ({ id, sealedEnvs }: SandboxRecord): Env[] =>
+    sealedEnvs === undefined ? [] : JSON.parse(sealKey.open(sealedEnvs, envsOf(id)));
+
+  /** As list items show it: without `errors` and `events`. */
+  const presentItem = (record: SandboxRecord, caller: Caller, showSecrets = false): Sandbox => {
+    const { spec } = record;
+    const envs = openEnvs(record);
+    const live = allows(record.status, "connect") ? host.instanceStatus(record.id) : undefined;
+    return {
+      metadata: {
+        name: record.name,
+        displayName: record.displayName,
+        externalId: record.externalId,
+        labels: record.labels,
+        createdAt: record.createdAt,
+        updatedAt: record.updatedAt,
+        createdBy: record.createdBy,
+        updatedBy: record.updatedBy,
+        url: formatSandboxUrl(address, {
+          workspace: caller.workspace,
+          workspaceId: record.workspaceId,
+          sandboxName: record.name,
+          region,
+        }),
+        workspace: caller.workspace,
+      },
+      spec:
+        envs.length === 0
+          ? spec
+          : { ...spec, runtime: { ...spec.runtime, envs: showSecrets ? envs : envs.map(maskSecret) } },
+      status: record.status,
+      state: live?.state,
+      lastUsedAt: live?.lastUsedAt,
+      nodeGeneration,
+    };
+  };
+
+  return {
+    presentItem,
+    present(record: SandboxRecord, caller: Caller, events: CoreEvent[], showSecrets = false): Sandbox {
+      const sandbox = presentItem(record, caller, showSecrets);
+      const live = allows(record.status, "connect") ? host.instanceStatus(record.id) : undefined;
+      sandbox.errors = live === undefined ? [...record.errors] : [...record.errors, ...live.errors];
+      sandbox.events = events;
+      return sandbox;
+    },
+  };
+}
+
+function maskSecret(env: Env): Env {
+  return env.secret ? { ...env, value: secretMask } : env;
+}
+
+/** What sealed environments are bound to. */
+export function envsOf(sandboxId: string): string {
+  return `envs:${sandboxId}`;
+}

@@ -1,0 +1,136 @@
+// Brings hosts and records into agreement: finishes deletions, undoes creations that a crash interrupted, removes what nobody owns.
+import type { Host } from "../../contract/host.ts";
+import type { Logger } from "../../core/log.ts";
+import type { CreationStore } from "./creation-store.ts";
+import { isPastRetention } from "./record.ts";
+import type { SandboxStore } from "./store.ts";
+
+const deletionsAtOnce = 4;
+const deletionTimeoutMs = 60_000;
+const chunk = 200;
+
+export type ReconcilerOptions = {
+  host: Host;
+  store: SandboxStore;
+  creationStore: CreationStore;
+  creations: { isRunning(sandboxId: string): boolean };
+  log: Logger;
+};
+
+/** One pass, safe to repeat at any time and to abandon half-way. */
+export function createReconciler({ host, store, creationStore, creations, log }: ReconcilerOptions) {
+  /** Deletions the host has not finished: an instance is never asked to be deleted twice at once. */
+  const deleting = new Map<string, Promise<boolean>>();
+
+  const deleteInstance = (id: string): Promise<boolean> => {
+    const running = deleting.get(id);
+    if (running !== undefined) return running;
+    const deletion = host
+      .deleteInstance(id)
+      .then(
+        () => true,
+        (error: unknown) => {
+          log.error({ instanceId: id, err: error }, "an instance could not be deleted; it is tried again");
+          return false;
+        },
+      )
+      .finally(() => deleting.delete(id));
+    deleting.set(id, deletion);
+    return deletion;
+  };
+
+  const deleteInstances = async (
+    ids: readonly string[],
+    signal: AbortSignal,
+    done: (id: string) => Promise<unknown>,
+  ) => {
+    const queue = [...ids];
+    const worker = async (): Promise<void> => {
+      for (let id = queue.shift(); id !== undefined && !signal.aborted; id = queue.shift()) {
+        if (await withDeadline(deleteInstance(id), deletionTimeoutMs)) await done(id);
+      }
+    };
+    await Promise.all(Array.from({ length: deletionsAtOnce }, worker));
+  };
+
+  const finishDeletions = async (signal: AbortSignal): Promise<void> => {
+    for await (const ids of walk(store, ["DELETING"])) {
+      // A creation that is still letting go of its instance comes first.
+      const ready = ids.filter((id) => !creations.isRunning(id));
+      await deleteInstances(ready, signal, (id) => store.changeStatus(id, { from: ["DELETING"], to: "TERMINATED" }));
+      if (signal.aborted) return;
+    }
+  };
+
+  /** DEPLOYING without a creation under way: its answer was never given, so nobody relies on it. */
+  const undoInterrupted = async (): Promise<void> => {
+    for await (const ids of walk(store, ["DEPLOYING"])) {
+      for (const id of ids) {
+        if (creations.isRunning(id) || !(await store.remove(id, "DEPLOYING"))) continue;
+        log.warn({ instanceId: id }, "an interrupted creation was undone");
+      }
+    }
+  };
+
+  /** A record is written before its instance is made, so an instance without a record belongs to nobody. */
+  const removeOrphans = async (signal: AbortSignal): Promise<void> => {
+    const orphans = host
+      .listInstances()
+      .map(({ instanceId }) => instanceId)
+      .filter((id) => !creations.isRunning(id) && (store.findById(id)?.status ?? "TERMINATED") === "TERMINATED");
+    await deleteInstances(orphans, signal, async (id) =>
+      log.warn({ instanceId: id }, "an instance without a sandbox was deleted"),
+    );
+  };
+
+  const failLost = async (): Promise<void> => {
+    for await (const ids of walk(store, ["DEPLOYED"])) {
+      for (const id of ids) {
+        if (host.instanceStatus(id) !== undefined || creations.isRunning(id)) continue;
+        const message = "The host has lost the instance";
+        const lost = { code: "INSTANCE_LOST", fatal: true, instance: id, message, time: new Date().toISOString() };
+        if (await store.changeStatus(id, { from: ["DEPLOYED"], to: "FAILED", message, errors: [lost] })) {
+          log.error({ instanceId: id }, "the host has lost an instance");
+        }
+      }
+    }
+  };
+
+  const forgetTerminated = async (): Promise<void> => {
+    const now = Date.now();
+    for await (const ids of walk(store, ["TERMINATED"])) {
+      for (const id of ids) {
+        const record = store.findById(id);
+        if (record !== undefined && isPastRetention(record, now)) await store.remove(id, "TERMINATED");
+      }
+    }
+    await creationStore.removeExpiredKeys(new Date(now).toISOString());
+  };
+
+  return async (signal: AbortSignal): Promise<void> => {
+    const steps = [undoInterrupted, finishDeletions, removeOrphans, failLost, forgetTerminated];
+    for (const step of steps) if (!signal.aborted) await step(signal);
+  };
+}
+
+/** Every id in one of the statuses, in chunks; what changes during the walk is seen or not, and the next pass sees it. */
+async function* walk(store: SandboxStore, statuses: Parameters<SandboxStore["listIds"]>[0]): AsyncGenerator<string[]> {
+  let after = "";
+  for (;;) {
+    const ids = await store.listIds(statuses, after, chunk);
+    if (ids.length > 0) yield ids;
+    if (ids.length < chunk) return;
+    after = ids.at(-1)!;
+  }
+}
+
+/** False when the time is over; the work goes on. */
+async function withDeadline(work: Promise<boolean>, timeoutMs: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(resolve, timeoutMs, false);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,93 @@
+// Idempotency keys: a request repeated with its key has one effect and one answer, also while the first is under way.
+import type { Sandbox } from "../../contract/sandbox.ts";
+import { AppError } from "../../core/errors.ts";
+import type { SealKey } from "../../core/seal.ts";
+import type { Timing } from "../../core/timing.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { CreationStore, EarlierRequest, KeyedRequest } from "./creation-store.ts";
+
+export const idempotencyKeyMaxLength = 255;
+
+export type ReplaysOptions = {
+  sealKey: SealKey;
+  creationStore: CreationStore;
+  config: { idempotencyTtlMs: number };
+};
+
+export type RepeatableRequest = {
+  caller: Caller;
+  key: string;
+  /** What must be the same when the key is sent again. */
+  request: unknown;
+  timing: Timing;
+};
+
+type UnderWay = { fingerprint: string; answer: Promise<Sandbox> };
+
+export class Replays {
+  readonly #options: ReplaysOptions;
+  readonly #underWay = new Map<string, UnderWay>();
+
+  constructor(options: ReplaysOptions) {
+    this.#options = options;
+  }
+
+  /** Runs `work` unless the key has an answer, or gets one from a request that is under way. */
+  once(
+    { caller, key, request, timing }: RepeatableRequest,
+    work: (keyed: KeyedRequest) => Promise<Sandbox>,
+  ): Promise<Sandbox> {
+    const { sealKey, creationStore, config } = this.#options;
+    const fingerprint = sealKey.fingerprint(JSON.stringify(sortMembers(request)));
+    const owner = answerOf(caller, key);
+    const underWay = this.#underWay.get(owner);
+    if (underWay !== undefined) {
+      requireSame(underWay, fingerprint);
+      return underWay.answer;
+    }
+    const earlier = timing.measureSync("store", () =>
+      creationStore.findEarlier(caller.workspaceId, caller.principalId, key),
+    );
+    if (earlier !== undefined) {
+      requireSame(earlier, fingerprint);
+      return Promise.resolve(this.#open(earlier, caller, key));
+    }
+    const expiresAt = new Date(Date.now() + config.idempotencyTtlMs).toISOString();
+    const answer = work({ principalId: caller.principalId, key, fingerprint, expiresAt }).finally(() => {
+      this.#underWay.delete(owner);
+    });
+    this.#underWay.set(owner, { fingerprint, answer });
+    return answer;
+  }
+
+  /** Answers hold values of the environment and are stored sealed. */
+  seal(answer: Sandbox, caller: Caller, key: string): string {
+    return this.#options.sealKey.seal(JSON.stringify(answer), answerOf(caller, key));
+  }
+
+  #open({ sealedAnswer }: EarlierRequest, caller: Caller, key: string): Sandbox {
+    if (sealedAnswer !== null) return JSON.parse(this.#options.sealKey.open(sealedAnswer, answerOf(caller, key)));
+    throw new AppError("conflict", "The first request with this Idempotency-Key has not ended.", {
+      details: { reason: "CREATION_IN_PROGRESS" },
+    });
+  }
+}
+
+function answerOf({ workspaceId, principalId }: Caller, key: string): string {
+  return `answer:${workspaceId}:${principalId}:${key}`;
+}
+
+function requireSame({ fingerprint }: { fingerprint: string }, wanted: string): void {
+  if (fingerprint === wanted) return;
+  throw new AppError("unprocessable", "The Idempotency-Key was used before with another request.", {
+    details: { code: "IDEMPOTENCY_KEY_REUSED" },
+  });
+}
+
+/** Members in a fixed order, so that a repeated request may write them in another. The value has been read by a schema. */
+function sortMembers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortMembers);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
+  return entries.map(([key, member]) => [key, sortMembers(member)]);
+}

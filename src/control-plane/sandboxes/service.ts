@@ -1,0 +1,52 @@
+// Rules for reading and deleting sandboxes.
+import type { Sandbox } from "../../contract/sandbox.ts";
+import { allows, statusesThatAllow } from "../../contract/sandbox-status.ts";
+import { AppError } from "../../core/errors.ts";
+import { isName } from "../../core/names.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { Creations } from "./creation.ts";
+import type { Presenter } from "./present.ts";
+import { isPastRetention, type SandboxRecord } from "./record.ts";
+import type { SandboxStore } from "./store.ts";
+
+export type SandboxServiceOptions = {
+  store: SandboxStore;
+  creations: Creations;
+  presenter: Presenter;
+  poke: () => void;
+};
+
+export type SandboxService = ReturnType<typeof createSandboxService>;
+
+export function createSandboxService({ store, creations, presenter, poke }: SandboxServiceOptions) {
+  const getRecord = (caller: Caller, name: string): SandboxRecord => {
+    const record = isName(name) ? store.findByName(caller.workspaceId, name) : undefined;
+    if (record === undefined || isPastRetention(record, Date.now())) {
+      throw new AppError("not_found", "There is no sandbox of this name.");
+    }
+    return record;
+  };
+  return {
+    /** The sandbox that has the name, else the last one that had it while its record is kept. */
+    get(caller: Caller, name: string, showSecrets: boolean): Sandbox {
+      if (showSecrets && caller.role !== "admin") {
+        throw new AppError("forbidden", "Only administrators of the workspace may see secret values.");
+      }
+      const record = getRecord(caller, name);
+      return presenter.present(record, caller, store.findEvents(record.id), showSecrets);
+    },
+
+    /** Answers once the deletion is certain: the name is free and no request reaches it. The reconciler removes the rest. */
+    async delete(caller: Caller, name: string): Promise<Sandbox> {
+      const { id, status } = getRecord(caller, name);
+      if (!allows(status, "delete")) throw new AppError("not_found", "The sandbox is gone already.");
+      const from = statusesThatAllow("delete").filter((each) => each !== "DELETING");
+      const changed = await store.changeStatus(id, { from, to: "DELETING", by: caller.principalName });
+      if (changed) creations.abort(id);
+      poke();
+      const record = store.findById(id);
+      if (record === undefined) throw new AppError("not_found", "The sandbox is gone already.");
+      return presenter.present(record, caller, store.findEvents(id));
+    },
+  };
+}

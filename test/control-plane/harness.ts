@@ -1,0 +1,126 @@
+// Starts a control plane on a database of its own behind a real HTTP server; it can be opened again on the same files.
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { pino } from "pino";
+import type { Sandbox } from "../../src/contract/sandbox.ts";
+import { type ControlPlaneConfig, readControlPlaneConfig } from "../../src/control-plane/config.ts";
+import { type ControlPlane, openControlPlane } from "../../src/control-plane/context.ts";
+import { createFakeHost, type FakeHost } from "./fake-host.ts";
+
+export type Answer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read bodies of every shape
+  body: any;
+};
+
+export type CallOptions = { body?: unknown; headers?: Record<string, string>; key?: string | null; rawBody?: string };
+
+export type Server = AsyncDisposable & {
+  url: string;
+  apiKey: string;
+  host: FakeHost;
+  controlPlane: ControlPlane;
+  config: ControlPlaneConfig;
+  dataDir: string;
+  /** Every line logged so far, at the level `debug` and without redaction. */
+  logged: () => string;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  create(input?: { name?: string; spec?: object; metadata?: object }, options?: CallOptions): Promise<Answer>;
+};
+
+export type ServerOptions = {
+  /** Of an earlier server, to open its files again. Its owner removes it. */
+  dataDir?: string;
+  apiKey?: string;
+  host?: FakeHost;
+  settings?: Record<string, string>;
+  config?: Partial<ControlPlaneConfig>;
+};
+
+export async function startServer(options: ServerOptions = {}): Promise<Server> {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), "catnap-control-plane-"));
+  if (options.dataDir === undefined) opened.defer(() => rmSync(dataDir, { recursive: true, force: true }));
+  const host = options.host ?? createFakeHost();
+  const lines: string[] = [];
+  const log = pino({ level: "debug" }, { write: (line: string) => lines.push(line) });
+  const server = createServer((request, response) => controlPlane.app.routing(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  opened.defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const read = readControlPlaneConfig(options.settings ?? {}, { dataDir, origin: url, pathPrefix: "/run" });
+  const config = { ...read, ...options.config };
+  const controlPlane = opened.use(await openControlPlane({ config, host, log }));
+  await controlPlane.reconcile();
+  const apiKey = options.apiKey ?? controlPlane.bootstrap.apiKey ?? assert.fail("no API key");
+  const call = (method: string, path: string, given: CallOptions = {}): Promise<Answer> =>
+    send(`${url}${path}`, method, apiKey, given);
+  const stack = opened.move();
+  return {
+    url,
+    apiKey,
+    host,
+    controlPlane,
+    config,
+    dataDir,
+    logged: () => lines.join(""),
+    call,
+    create: ({ name, spec = {}, metadata = {} } = {}, given = {}) =>
+      call("POST", "/v0/sandboxes", { body: { metadata: { ...(name && { name }), ...metadata }, spec }, ...given }),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+async function send(url: string, method: string, apiKey: string, options: CallOptions): Promise<Answer> {
+  const { body, rawBody, headers = {}, key = apiKey } = options;
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(key !== null && { authorization: `Bearer ${key}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...((body !== undefined || rawBody !== undefined) && { body: rawBody ?? JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
+}
+
+/** Polls until the condition gives a value; fails after ten seconds. */
+export async function until<Value>(
+  what: string,
+  condition: () => Promise<Value | undefined> | Value | undefined,
+): Promise<Value> {
+  const deadline = Date.now() + 10_000;
+  for (;;) {
+    const value = await condition();
+    if (value !== undefined && value !== false) return value;
+    if (Date.now() > deadline) assert.fail(`still not so after 10 s: ${what}`);
+    await delay(10);
+  }
+}
+
+/** Resolves when the sandbox's record says so. */
+export function untilStatus({ call }: Server, name: string, status: Sandbox["status"]): Promise<Answer> {
+  return until(`${name} is ${status}`, async () => {
+    const answer = await call("GET", `/v0/sandboxes/${name}`);
+    return answer.body.status === status ? answer : undefined;
+  });
+}
+
+/** Every byte below a directory, as one buffer. */
+export function readAllFiles(dir: string): Buffer {
+  const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return Buffer.concat(files.map((file) => readFileSync(join(file.parentPath, file.name))));
+}
