@@ -1,0 +1,103 @@
+// The sandbox API of a host: one HTTP app, and a session for each instance it serves.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { AppError, toAppError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { answerError, refuseUpgrade } from "./error-answer.ts";
+import { createApp } from "./http-app.ts";
+import type { GuestProcess, Machine, ProcessSink } from "./machine.ts";
+import { PortProxy } from "./ports/port-proxy.ts";
+import { upgradePort } from "./ports/port-upgrade.ts";
+import { parsePortUrl } from "./ports/port-url.ts";
+import { Processes } from "./processes/processes.ts";
+import type { App } from "./route.ts";
+import type { SandboxApi, SandboxSession } from "./session.ts";
+import { bindSession, type SessionContext } from "./session-context.ts";
+import { Uploads } from "./uploads/uploads.ts";
+
+export type SandboxApiOptions = { log: Logger; version: string; commit: string; startedAt: Date };
+
+export function createSandboxApi({ log, ...build }: SandboxApiOptions): SandboxApi {
+  const app = createApp({ log, build });
+  const sessions = new Set<Session>();
+  return {
+    async open(machine) {
+      await app.ready();
+      const session = new Session(app, machine, log, () => sessions.delete(session));
+      sessions.add(session);
+      return session;
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...sessions].map((session) => session[Symbol.asyncDispose]()));
+      await app.close();
+    },
+  };
+}
+
+class Session implements SandboxSession {
+  readonly #app: App;
+  readonly #context: SessionContext;
+  readonly #ports: PortProxy;
+  readonly #end = new AbortController();
+  readonly #onDisposed: () => void;
+
+  constructor(app: App, machine: Machine, log: Logger, onDisposed: () => void) {
+    this.#app = app;
+    this.#onDisposed = onDisposed;
+    const own = log.child({ instance: machine.instanceId });
+    this.#context = {
+      machine,
+      processes: new Processes(machine, own),
+      uploads: new Uploads(machine),
+      log: own,
+      ended: this.#end.signal,
+    };
+    this.#ports = new PortProxy(this.#context);
+  }
+
+  get sink(): ProcessSink {
+    return this.#context.processes.sink;
+  }
+
+  guestConnected(processes: readonly GuestProcess[]): Promise<void> {
+    return this.#context.processes.guestConnected(processes);
+  }
+
+  guestLost(): Promise<void> {
+    return this.#context.processes.guestLost();
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    try {
+      this.#context.ended.throwIfAborted();
+      const target = parsePortUrl(request.url!);
+      if (target !== undefined) return this.#ports.handle(request, response, target);
+      bindSession(request, this.#context);
+      this.#app.routing(request, response);
+    } catch (error) {
+      answerError(request, response, this.#report(error));
+    }
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    try {
+      this.#context.ended.throwIfAborted();
+      upgradePort(request, socket, head, this.#context);
+    } catch (error) {
+      refuseUpgrade(request, socket, this.#report(error));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#end.signal.aborted) return;
+    this.#end.abort(new AppError("unavailable", "The sandbox is being handed over or removed."));
+    this.#onDisposed();
+    await Promise.all([this.#ports[Symbol.asyncDispose](), this.#context.processes[Symbol.asyncDispose]()]);
+  }
+
+  #report(error: unknown): AppError {
+    const failure = toAppError(error);
+    if (failure.code === "internal") this.#context.log.error({ err: error }, "request failed");
+    return failure;
+  }
+}

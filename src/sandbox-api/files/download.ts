@@ -1,0 +1,60 @@
+// Sends a file's bytes: whole or a range of them, described by headers, stopped when the client goes away.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { AppError } from "../../core/errors.ts";
+import type { Timing } from "../../core/timing.ts";
+import type { FileInfo, GuestFiles } from "../machine.ts";
+import { type ByteRange, parseRange, rangeApplies } from "./byte-range.ts";
+import { contentDisposition, contentType, fileVersion } from "./content-headers.ts";
+
+const openAttempts = 3;
+
+type Download = {
+  path: string;
+  info: FileInfo;
+  files: GuestFiles;
+  request: FastifyRequest;
+  reply: FastifyReply;
+  timing: Timing;
+};
+
+export async function sendDownload(download: Download): Promise<FastifyReply> {
+  const { path, files, request, reply, timing } = download;
+  let { info } = download;
+  for (let attempt = 1; ; attempt += 1) {
+    if (info.type !== "file") throw new AppError("unprocessable", `'${path}' is not a regular file.`);
+    const range = askedRange(request, info);
+    if (range === "unsatisfiable") {
+      reply.header("content-range", `bytes */${info.sizeBytes}`);
+      throw new AppError("range_not_satisfiable", `The file has ${info.sizeBytes} bytes.`);
+    }
+    if (request.method === "HEAD") return describe(reply, info, range).send();
+    const part = range && { offset: range.first, length: range.last - range.first + 1 };
+    const opened = await timing.measure("guest", () => files.read(path, part));
+    // The file may have been replaced since it was looked at: headers must fit the bytes.
+    if (fileVersion(opened.info).etag === fileVersion(info).etag) return describe(reply, info, range).send(opened.body);
+    opened.body.destroy();
+    info = opened.info;
+    if (attempt === openAttempts) throw new AppError("unprocessable", `'${path}' keeps changing while it is read.`);
+  }
+}
+
+function askedRange(request: FastifyRequest, info: FileInfo): ByteRange | "unsatisfiable" | undefined {
+  const ifRange = request.headers["if-range"];
+  if (!rangeApplies(typeof ifRange === "string" ? ifRange : undefined, fileVersion(info))) return undefined;
+  return parseRange(request.headers.range, info.sizeBytes);
+}
+
+function describe(reply: FastifyReply, info: FileInfo, range: ByteRange | undefined): FastifyReply {
+  const { etag, lastModified } = fileVersion(info);
+  reply
+    .type(contentType(info.name))
+    .header("content-disposition", contentDisposition(info.name))
+    .header("accept-ranges", "bytes")
+    .header("etag", etag)
+    .header("last-modified", lastModified);
+  if (range === undefined) return reply.header("content-length", info.sizeBytes);
+  return reply
+    .code(206)
+    .header("content-range", `bytes ${range.first}-${range.last}/${info.sizeBytes}`)
+    .header("content-length", range.last - range.first + 1);
+}

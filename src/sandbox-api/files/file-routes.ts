@@ -1,0 +1,133 @@
+// The filesystem operations over HTTP, downloads apart.
+import { fileBodyMaxBytes, readPath, readTree, removePath, writePath } from "../../contract/sandbox-api/filesystem.ts";
+import { AppError } from "../../core/errors.ts";
+import type { GuestFiles } from "../machine.ts";
+import { type App, type Call, isMultipart, route } from "../route.ts";
+import { absolutePathFromUrl, pathFromUrl } from "../sandbox-path.ts";
+import { sendDownload } from "./download.ts";
+import { checkTextSize, directoryAnswer, fileWithContent } from "./file-answer.ts";
+import { receiveFile } from "./form-upload.ts";
+import { directoryModeDefault, fileModeDefault, parsePermissions } from "./permissions.ts";
+
+const entriesMax = 20_000;
+const prefix = "/filesystem";
+const treePrefix = "/filesystem/tree";
+
+export function registerFileRoutes(app: App): void {
+  route(app, readTree, async ({ request, session: { machine }, timing }) => {
+    const path = absolutePathFromUrl(request.raw.url!, treePrefix, machine);
+    const info = await timing.measure("guest", () => machine.guest.files.stat(path));
+    if (info.type !== "directory") throw new AppError("invalid_request", `'${path}' is not a directory.`);
+    return directoryAnswer(path, await timing.measure("guest", () => machine.guest.files.list(path, entriesMax)));
+  });
+
+  route(app, readPath, read, { paths: [prefix] });
+
+  route(
+    app,
+    writePath,
+    (call) => {
+      refuseTree(call.request.raw.url!);
+      return isMultipart(call.request) ? writeForm(call) : writeJson(call);
+    },
+    { paths: [prefix], acceptsForm: true, bodyMaxBytes: fileBodyMaxBytes },
+  );
+
+  route(
+    app,
+    removePath,
+    async ({ request, query, session: { machine }, timing }) => {
+      refuseTree(request.raw.url!);
+      const path = pathFromUrl(request.raw.url!, prefix, machine);
+      await timing.measure("guest", () => machine.guest.files.remove(path, { recursive: query.recursive ?? false }));
+      return { path, message: "Deleted successfully" };
+    },
+    { paths: [prefix] },
+  );
+}
+
+async function read({ request, reply, query, session: { machine }, timing }: Call<typeof readPath>): Promise<unknown> {
+  const path = pathFromUrl(request.raw.url!, prefix, machine);
+  const { files } = machine.guest;
+  const info = await timing.measure("guest", () => files.stat(path));
+  if (info.type === "directory") {
+    return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
+  }
+  if (query.download === true || asksForBytes(request.headers.accept)) {
+    return sendDownload({ path, info, files, request, reply, timing });
+  }
+  checkTextSize(info);
+  reply.type("application/json; charset=utf-8");
+  if (request.method === "HEAD") return reply.send();
+  const opened = await timing.measure("guest", () => files.read(path));
+  checkTextSize(opened.info);
+  return reply.send(fileWithContent(path, opened.info, opened.body));
+}
+
+/** Raw bytes are asked for by naming octet-stream, or anything that is neither JSON nor a wildcard. */
+function asksForBytes(accept: string | undefined): boolean {
+  if (accept === undefined || accept === "") return false;
+  return accept.includes("octet-stream") || !(accept.includes("json") || accept.includes("*/*"));
+}
+
+async function writeJson({ request, body, session: { machine }, timing }: Call<typeof writePath>): Promise<unknown> {
+  const path = pathFromUrl(request.raw.url!, prefix, machine);
+  const { files } = machine.guest;
+  if (body.isDirectory === true) {
+    const mode = parsePermissions(body.permissions, directoryModeDefault);
+    await timing.measure("guest", () => asWriteFailure(makeDirectory(files, path, mode)));
+    return { path, message: "Directory created successfully" };
+  }
+  const mode = parsePermissions(body.permissions, fileModeDefault);
+  const content = Buffer.from(body.content ?? "", "utf8");
+  await timing.measure("guest", () => asWriteFailure(files.write(path, content, { mode })));
+  return { path, message: "File created/updated successfully" };
+}
+
+/** Making a directory that is there already is no failure. */
+async function makeDirectory(files: GuestFiles, path: string, mode: number): Promise<void> {
+  try {
+    await files.makeDirectory(path, mode);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "already_exists") throw error;
+    const info = await files.stat(path);
+    if (info.type !== "directory") throw error;
+  }
+}
+
+async function writeForm({ request, session: { machine }, timing }: Call<typeof writePath>): Promise<unknown> {
+  const path = pathFromUrl(request.raw.url!, prefix, machine);
+  const { files } = machine.guest;
+  return timing.measure("guest", async () => {
+    const { result: writtenMode, fields } = await receiveFile(request.raw, async (file, seen, signal) => {
+      const mode = parsePermissions(seen.get("permissions"), fileModeDefault);
+      await asWriteFailure(files.write(path, file, { mode, signal }));
+      return mode;
+    });
+    const mode = parsePermissions(fields.get("permissions"), fileModeDefault);
+    if (mode !== writtenMode) await asWriteFailure(rewrite(files, path, mode));
+    return { path, message: "Binary file uploaded successfully" };
+  });
+}
+
+/** Permissions that came after the bytes: the file is published once more with them. */
+async function rewrite(files: GuestFiles, path: string, mode: number): Promise<void> {
+  const { body } = await files.read(path);
+  await files.write(path, body, { mode });
+}
+
+/** Whatever keeps a file from being written is 422: the path is the target, not a resource that was looked for. */
+async function asWriteFailure<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof AppError) || (error.code !== "not_found" && error.code !== "already_exists")) throw error;
+    throw new AppError("unprocessable", error.message, { cause: error });
+  }
+}
+
+/** Writing and removing trees is not served; without this the path would be taken for one that begins with `tree/`. */
+function refuseTree(url: string): void {
+  if (!url.startsWith(`${treePrefix}/`)) return;
+  throw new AppError("invalid_request", "Writing and removing trees is not available yet; write the files one by one.");
+}

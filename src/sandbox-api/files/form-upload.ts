@@ -1,0 +1,74 @@
+// Takes the `file` part of a multipart form as a stream, with back-pressure and without ever holding it.
+import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
+import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
+import { AppError } from "../../core/errors.ts";
+
+const fieldMaxBytes = 16 * 1024;
+const chunkBytes = 256 * 1024;
+
+export type FormFields = ReadonlyMap<string, string>;
+
+/**
+ * Calls `onFile` with the file's bytes and the fields seen before it; resolves with its result and all fields once the whole form
+ * has come. Bytes that stop short, a broken form and a departed client end the stream with an error.
+ */
+export function receiveFile<Result>(
+  request: IncomingMessage,
+  onFile: (file: Readable, fields: FormFields, signal: AbortSignal) => Promise<Result>,
+): Promise<{ result: Result; fields: FormFields }> {
+  const fields = new Map<string, string>();
+  const broken = new AbortController();
+  return new Promise((resolve, reject) => {
+    let stored: Promise<Result> | undefined;
+    let file: Readable | undefined;
+    const form = openForm(request);
+    const fail = (error: unknown): void => {
+      request.unpipe(form);
+      request.off("close", onClose);
+      broken.abort(error);
+      file?.destroy(error as Error);
+      // The rest of the body is discarded so that the client gets to read the answer.
+      request.resume();
+      reject(error);
+    };
+    const onClose = (): void => {
+      if (!request.complete) fail(new AppError("invalid_request", "The request body ended early."));
+    };
+    form.on("field", (name, value, _nameTruncated, isTruncated) => {
+      if (isTruncated) fail(new AppError("too_large", `The form field '${name.slice(0, 64)}' is too long.`));
+      else fields.set(name, value);
+    });
+    form.on("file", (name, stream, filename) => {
+      stream.on("error", (error: Error) =>
+        fail(new AppError("invalid_request", "The form is broken.", { cause: error })),
+      );
+      if (name !== "file" || filename === undefined || file !== undefined) return void stream.resume();
+      file = stream;
+      stored = onFile(stream, fields, broken.signal);
+      stored.catch(fail);
+    });
+    form.on("error", (error) => fail(new AppError("invalid_request", "The form is broken.", { cause: error })));
+    form.on("finish", () => {
+      request.off("close", onClose);
+      if (stored === undefined)
+        return fail(new AppError("invalid_request", "The form has no part 'file' with a file name."));
+      stored.then((result) => resolve({ result, fields }), reject);
+    });
+    request.once("close", onClose);
+    request.pipe(form);
+  });
+}
+
+function openForm(request: IncomingMessage): BusboyInstance {
+  try {
+    return new Busboy({
+      headers: request.headers as BusboyHeaders,
+      limits: { fields: 16, fieldSize: fieldMaxBytes, files: 4, parts: 20, headerPairs: 32 },
+      fileHwm: chunkBytes,
+      highWaterMark: chunkBytes,
+    });
+  } catch (error) {
+    throw new AppError("invalid_request", "The form's content type has no usable boundary.", { cause: error });
+  }
+}

@@ -1,0 +1,114 @@
+// The one HTTP app that serves the sandbox API of every instance.
+import { fastify } from "fastify";
+import { AppError, toAppError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { timingOf } from "../core/timing.ts";
+import { allowedMethods } from "./allowed-methods.ts";
+import { answerError } from "./error-answer.ts";
+import { registerFileRoutes } from "./files/file-routes.ts";
+import { type Build, registerHealthRoutes } from "./health.ts";
+import { registerProcessRoutes } from "./processes/process-routes.ts";
+import type { App } from "./route.ts";
+import { registerUploadRoutes } from "./uploads/upload-routes.ts";
+
+const jsonMaxBytes = 2 * 1024 * 1024;
+/** Three bytes of a path may be written as nine characters. */
+const parameterMaxLength = 16 * 1024;
+
+const commonHeaders = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "Content-Disposition, Content-Range, ETag, Server-Timing",
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+};
+
+const preflightHeaders = {
+  "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE, OPTIONS",
+  "access-control-allow-headers":
+    "Accept, Authorization, Blaxel-Version, Content-Type, Idempotency-Key, If-Range, Range, " +
+    "X-Blaxel-Authorization, X-Blaxel-Preview-Token, X-Blaxel-Workspace",
+  "access-control-max-age": "600",
+};
+
+export function createApp({ log, build }: { log: Logger; build: Build }): App {
+  const app = fastify({
+    logger: false,
+    bodyLimit: jsonMaxBytes,
+    routerOptions: { maxParamLength: parameterMaxLength },
+    frameworkErrors: (error, request, reply) => {
+      answerError(request.raw, reply.raw, new AppError("invalid_request", error.message, { cause: error }));
+    },
+  });
+  addBodyParsers(app);
+  app.addHook("onRequest", async (request, reply) => {
+    timingOf(request.raw);
+    reply.headers(commonHeaders);
+    if (request.method === "OPTIONS") return reply.headers(preflightHeaders).code(204).send();
+  });
+  app.addHook("onSend", async (request, reply) => {
+    reply.header("server-timing", timingOf(request.raw).header());
+  });
+  addErrorAnswers(app, log);
+  registerHealthRoutes(app, build);
+  registerProcessRoutes(app);
+  registerFileRoutes(app);
+  registerUploadRoutes(app);
+  return app;
+}
+
+/** JSON is parsed, a multipart form is left to its route, everything else is refused with 415. */
+function addBodyParsers(app: App): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<Buffer>(
+    /^application\/(?:[\w.-]+\+)?json\b/i,
+    { parseAs: "buffer" },
+    (_request, body, done) => {
+      if (body.length === 0) return done(null, undefined);
+      try {
+        done(null, JSON.parse(body.toString("utf8")));
+      } catch {
+        done(new AppError("invalid_request", "The request body is not valid JSON."));
+      }
+    },
+  );
+  app.addContentTypeParser(/^multipart\/form-data\b/i, (_request, _payload, done) => done(null));
+}
+
+function addErrorAnswers(app: App, log: Logger): void {
+  app.setNotFoundHandler((request, reply) => {
+    const allowed = allowedMethods(request.raw.url!);
+    if (allowed.length === 0) return reply.code(404).send({ error: `There is no ${request.method} at this path.` });
+    const methods = allowed.join(", ");
+    return reply
+      .code(405)
+      .header("allow", methods)
+      .send({ error: `Only ${methods} are possible at this path.` });
+  });
+  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, request, reply) => {
+    if (error instanceof AppError && error.code !== "internal") {
+      return reply.code(error.status).type("application/json; charset=utf-8").send({ error: error.message });
+    }
+    const { statusCode } = error;
+    if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+      return reply
+        .code(statusCode)
+        .type("application/json; charset=utf-8")
+        .send({ error: describeRefusal(error) });
+    }
+    log.error({ err: error.cause ?? error, method: request.method, route: request.routeOptions.url }, "request failed");
+    return reply
+      .code(500)
+      .type("application/json; charset=utf-8")
+      .send({ error: toAppError(error).message });
+  });
+}
+
+function describeRefusal(error: Error & { statusCode?: number; code?: string }): string {
+  if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") {
+    return "The request body is too large for JSON; upload large files as a multipart form with a 'file' part.";
+  }
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    return "The content type of the request body is not supported; send application/json or multipart/form-data.";
+  }
+  return error.message;
+}

@@ -1,0 +1,67 @@
+// Turns the body of `POST /process` into what is run, and a refusal of the guest into the words of the API.
+import type { ProcessRequest } from "../../contract/sandbox-api/process.ts";
+import { AppError } from "../../core/errors.ts";
+import type { Machine } from "../machine.ts";
+import { resolvePath } from "../sandbox-path.ts";
+import type { StartRequest } from "./processes.ts";
+
+const keepAliveDefaultSeconds = 600;
+const environmentMaxBytes = 1024 * 1024;
+
+export function toStartRequest(body: ProcessRequest, machine: Machine): StartRequest {
+  refuseUnavailable(body);
+  const { environment } = machine;
+  const shell = environment.SHELL ?? "/bin/sh";
+  const shellArgs = environment.SHELL_ARGS?.split(" ").filter((argument) => argument !== "") ?? ["-c"];
+  if (body.command.includes("\0")) throw new AppError("invalid_request", "command contains a NUL byte");
+  const timeoutSeconds = body.timeout ?? keepAliveDefaultSeconds;
+  return {
+    name: body.name,
+    command: body.command,
+    argv: [shell, ...shellArgs, body.command],
+    workingDir: resolvePath(body.workingDir ?? "", machine),
+    environment: mergeEnvironment(machine, body.env ?? {}),
+    keepAlive: body.keepAlive === true,
+    timeoutMs: timeoutSeconds === 0 ? undefined : timeoutSeconds * 1_000,
+  };
+}
+
+/** Members whose meaning is not served are refused: a caller that relies on them must not believe otherwise. */
+function refuseUnavailable(body: ProcessRequest): void {
+  const refused = [
+    ["waitForPorts", (body.waitForPorts?.length ?? 0) > 0],
+    ["restartOnFailure", body.restartOnFailure === true],
+    ["stdin", body.stdin === true],
+  ] as const;
+  for (const [member, isAsked] of refused) {
+    if (isAsked) throw new AppError("invalid_request", `${member} is not available yet; leave it out`);
+  }
+}
+
+function mergeEnvironment(machine: Machine, own: Record<string, string>): Record<string, string> {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(own)) {
+    bytes += name.length + value.length + 2;
+    if (name === "" || /[=\0]/.test(name) || value.includes("\0")) {
+      throw new AppError(
+        "invalid_request",
+        `env has a name or value that no process can be given: '${name.slice(0, 64)}'`,
+      );
+    }
+  }
+  if (bytes > environmentMaxBytes) throw new AppError("invalid_request", "env is larger than 1 MiB");
+  return { HOME: machine.homeDir, ...machine.environment, ...own };
+}
+
+/** The guest says only that it could not; a missing working directory is told apart by looking. */
+export async function describeStartFailure(error: unknown, workingDir: string, machine: Machine): Promise<unknown> {
+  if (!(error instanceof AppError) || (error.code !== "unprocessable" && error.code !== "not_found")) return error;
+  const info = await machine.guest.files.stat(workingDir).catch((reason: unknown) => reason);
+  const isMissing = info instanceof AppError && info.code === "not_found";
+  const isDirectory = typeof info === "object" && info !== null && "type" in info && info.type === "directory";
+  if (isMissing || (!isDirectory && !(info instanceof Error))) {
+    const message = `could not execute command: folder '${workingDir}' does not exist`;
+    return new AppError("unprocessable", message, { cause: error });
+  }
+  return new AppError("unprocessable", `could not execute command: ${error.message}`, { cause: error });
+}

@@ -1,0 +1,81 @@
+// Binds a declared operation to its handler: validates what the declaration says and hands over typed parts.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Static, TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import { Value } from "typebox/value";
+import type { Endpoint } from "../contract/endpoint.ts";
+import { AppError } from "../core/errors.ts";
+import { type Timing, timingOf } from "../core/timing.ts";
+import { type SessionContext, sessionOf } from "./session-context.ts";
+
+export type App = FastifyInstance;
+
+type Part<Schema> = Schema extends TSchema ? Static<Schema> : undefined;
+
+export type Call<Declared extends Endpoint> = {
+  params: Part<Declared["params"]>;
+  query: Part<Declared["query"]>;
+  body: Part<Declared["body"]>;
+  session: SessionContext;
+  timing: Timing;
+  request: FastifyRequest;
+  reply: FastifyReply;
+};
+
+export type RouteOptions = {
+  /** Additional paths of the same operation. */
+  paths?: readonly string[];
+  bodyMaxBytes?: number;
+  /** The handler reads a body that is not JSON itself. */
+  acceptsForm?: boolean;
+};
+
+export function route<Declared extends Endpoint>(
+  app: App,
+  declared: Declared,
+  handle: (call: Call<Declared>) => unknown,
+  { paths = [], bodyMaxBytes, acceptsForm = false }: RouteOptions = {},
+): void {
+  const params = validator("path parameter", declared.params, true);
+  const query = validator("query parameter", declared.query, true);
+  const body = validator("body", declared.body, false);
+  for (const url of [declared.path, ...paths]) {
+    app.route({
+      method: declared.method,
+      url,
+      bodyLimit: bodyMaxBytes,
+      handler: async (request, reply) => {
+        const isForm = acceptsForm && isMultipart(request);
+        return handle({
+          params: params(request.params) as Part<Declared["params"]>,
+          query: query(request.query) as Part<Declared["query"]>,
+          body: (isForm ? undefined : body(request.body ?? {})) as Part<Declared["body"]>,
+          session: sessionOf(request.raw),
+          timing: timingOf(request.raw),
+          request,
+          reply,
+        });
+      },
+    });
+  }
+}
+
+export function isMultipart(request: FastifyRequest): boolean {
+  return /^multipart\/form-data\b/i.test(request.headers["content-type"] ?? "");
+}
+
+/** Text is converted where a URL carried it; a body must have the right types by itself. */
+function validator(part: string, schema: TSchema | undefined, fromText: boolean): (value: unknown) => unknown {
+  if (schema === undefined) return () => undefined;
+  const compiled = Compile(schema);
+  return (value) => {
+    const converted = fromText ? Value.Convert(schema, { ...(value as object) }) : value;
+    if (compiled.Check(converted)) return converted;
+    const [first] = compiled.Errors(converted);
+    const place = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
+    throw new AppError(
+      "invalid_request",
+      `${part}${place === "" ? "" : ` '${place}'`} ${first?.message ?? "is invalid"}`,
+    );
+  };
+}
