@@ -1,0 +1,24 @@
+// What `catnap up` needs of the server parts; the composition in `src/dev/` provides it.
+import type { Logger } from "../../core/log.ts";
+
+export type Platform = AsyncDisposable & {
+  /** Origin without a trailing slash, e.g. `http://127.0.0.1:4000`. */
+  url: string;
+  dataDir: string;
+  region: string;
+  workspace: string;
+  idleTimeoutMs: number;
+  /** Present on the first start only; it is nowhere else in the clear. */
+  firstApiKey: string | undefined;
+  /** Resolves when ready-made instances are waiting. */
+  warmed(): Promise<void>;
+};
+
+export type PlatformOptions = {
+  env: NodeJS.ProcessEnv;
+  /** Settings from flags, by the name of the environment variable they mirror; they win over `env`. */
+  overrides: Partial<Record<string, string>>;
+  log: Logger;
+};
+
+export type StartPlatform = (options: PlatformOptions) => Promise<Platform>;
