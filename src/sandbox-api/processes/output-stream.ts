@@ -1,5 +1,5 @@
 // Streams of a process's output to a client: what was written, then what is being written, until the process ends.
-import { StringDecoder } from "node:string_decoder";
+import { isUtf8 } from "node:buffer";
 import type { OutputStream } from "../machine.ts";
 import { JournalReader, type OutputItem } from "./journal-reader.ts";
 import { missingMarker } from "./output-tail.ts";
@@ -8,21 +8,31 @@ import { type Process, waitForChange } from "./process.ts";
 const newline = 10;
 export const keepalive = Symbol("keepalive");
 
+export type FollowOptions = {
+  keepaliveMs: number;
+  signal: AbortSignal;
+  /** The process waits for this reader, so that nothing it writes is lost to it. */
+  paced?: boolean;
+};
+
 /** Items in order from the first byte on; `keepalive` whenever nothing came for `keepaliveMs`. Ends with the process or the signal. */
 export async function* followOutput(
   process: Process,
-  keepaliveMs: number,
-  signal: AbortSignal,
+  { keepaliveMs, signal, paced = false }: FollowOptions,
 ): AsyncGenerator<OutputItem | typeof keepalive> {
   await using reader = new JournalReader(process.journal);
+  using follower = paced ? process.pace.follow() : undefined;
+  // A client that has stopped reading leaves this suspended at a yield, where only the signal is heard.
+  signal.addEventListener("abort", () => follower?.[Symbol.dispose](), { once: true });
   while (!signal.aborted) {
     const { version } = process.journal;
     const { hasEnded } = process;
     const items = await reader.next();
-    if (items.length > 0) {
-      yield* items;
-      continue;
+    for (const item of items) {
+      yield item;
+      follower?.advance("data" in item ? item.data.length : item.missingBytes);
     }
+    if (items.length > 0) continue;
     if (hasEnded) return;
     const outcome = await waitForChange(process, signal, { since: version, timeoutMs: keepaliveMs }).catch(
       () => "aborted",
@@ -70,26 +80,56 @@ export class LineFramer {
   }
 }
 
-/** One JSON object a line, `{type, data}`; characters that a chunk cuts are completed by the next one. */
+/**
+ * One JSON object a line, `{type, data}`; characters that a chunk cuts are completed by the next one. Bytes that are not UTF-8
+ * stand in `data` as replacement characters and exactly in an additional `base64`; output that is lost is counted in `missingBytes`.
+ */
 export class EventFramer {
-  readonly #decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
+  readonly #cut: Record<OutputStream, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
 
   item(item: OutputItem): string {
     const { stream } = item;
-    const text = "data" in item ? this.#decoders[stream].write(item.data) : missingMarker(item.missingBytes);
-    return text === "" ? "" : event(stream, text);
+    if ("missingBytes" in item) {
+      return this.#flush(stream) + event(stream, missingMarker(item.missingBytes), { missingBytes: item.missingBytes });
+    }
+    const bytes = this.#cut[stream].length === 0 ? item.data : Buffer.concat([this.#cut[stream], item.data]);
+    const whole = bytes.length - cutCharacterBytes(bytes);
+    this.#cut[stream] = bytes.subarray(whole);
+    return whole === 0 ? "" : output(stream, bytes.subarray(0, whole));
   }
 
   /** What is left of cut characters when no more comes. */
   end(): string {
-    return (["stdout", "stderr"] as const)
-      .map((stream) => [stream, this.#decoders[stream].end()] as const)
-      .filter(([, rest]) => rest !== "")
-      .map(([stream, rest]) => event(stream, rest))
-      .join("");
+    return this.#flush("stdout") + this.#flush("stderr");
+  }
+
+  #flush(stream: OutputStream): string {
+    const rest = this.#cut[stream];
+    this.#cut[stream] = Buffer.alloc(0);
+    return rest.length === 0 ? "" : output(stream, rest);
   }
 }
 
-export function event(type: OutputStream | "keepalive" | "result" | "error", data: string): string {
-  return `${JSON.stringify({ type, data })}\n`;
+function output(stream: OutputStream, bytes: Buffer): string {
+  return event(stream, bytes.toString("utf8"), isUtf8(bytes) ? undefined : { base64: bytes.toString("base64") });
+}
+
+/** How many bytes at the end begin a UTF-8 character that is not complete; 0 when they never could. */
+function cutCharacterBytes(bytes: Buffer): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+    const byte = bytes[bytes.length - back]!;
+    if ((byte & 0xc0) === 0x80) continue;
+    const length =
+      byte >= 0xf0 && byte <= 0xf4 ? 4 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xc2 && byte < 0xe0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+export function event(
+  type: OutputStream | "keepalive" | "result" | "error",
+  data: string,
+  more?: { base64: string } | { missingBytes: number },
+): string {
+  return `${JSON.stringify({ type, data, ...more })}\n`;
 }

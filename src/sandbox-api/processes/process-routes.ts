@@ -107,7 +107,7 @@ async function* execEvents(process: Process, request: ProcessRequest, gone: Abor
       return error;
     },
   );
-  for await (const item of followOutput(process, execKeepaliveMs, signal)) {
+  for await (const item of followOutput(process, { keepaliveMs: execKeepaliveMs, signal, paced: true })) {
     yield item === keepalive ? event("keepalive", "") : framer.item(item);
   }
   if (gone.aborted) return;
@@ -123,7 +123,7 @@ async function* execEvents(process: Process, request: ProcessRequest, gone: Abor
 
 async function* logLines(process: Process, gone: AbortSignal): AsyncGenerator<Buffer> {
   const framer = new LineFramer();
-  for await (const item of followOutput(process, logsKeepaliveMs, gone)) {
+  for await (const item of followOutput(process, { keepaliveMs: logsKeepaliveMs, signal: gone })) {
     yield item === keepalive ? framer.keepalive() : framer.item(item);
   }
 }

@@ -2,6 +2,7 @@
 import { AppError } from "../../core/errors.ts";
 import type { Machine, ProcessEnd } from "../machine.ts";
 import type { Journal } from "./journal.ts";
+import { Pace } from "./pace.ts";
 import { type ProcessRecord, saveRecord } from "./process-record.ts";
 
 const signalNumbers = { stop: 15, kill: 9 } as const;
@@ -12,6 +13,7 @@ const timerMaxMs = 86_400_000;
 export class Process {
   readonly record: ProcessRecord;
   readonly journal: Journal;
+  readonly pace = new Pace();
   readonly #machine: Machine;
   readonly #directory: string;
   readonly #onEnded: (process: Process) => void;

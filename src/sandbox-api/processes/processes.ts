@@ -154,7 +154,10 @@ export class Processes implements AsyncDisposable {
     const process = this.#processes.get(token);
     // Output of a process nobody can ask for, or whose end is recorded, has nowhere to go.
     if (process === undefined || process.hasEnded) return;
-    await process.journal.append(stream, offset, chunk);
+    const { journal, pace } = process;
+    await journal.append(stream, offset, chunk);
+    // The guest sends no more before this is acknowledged, so the process blocks as it would on a full pipe.
+    await pace.keep(journal.written.stdout + journal.written.stderr);
   }
 
   async #exit(token: string, end: Parameters<ProcessSink["exit"]>[1]): Promise<void> {
