@@ -1,0 +1,116 @@
+// Accepts connections and reads the hello that says what each is for.
+#include "accept.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "loop.h"
+#include "messages.h"
+#include "worker.h"
+
+enum { GREETINGS_MAX = 32, ACCEPTS_PER_TURN = 16 };
+
+// A connection before its hello is complete, or one that was refused and is read to its end so that the refusal arrives.
+struct greeting {
+  struct source source;
+  uint8_t hello[HELLO_BYTES];
+  size_t received;
+  bool refused;
+};
+
+static struct greeting greetings[GREETINGS_MAX];
+static unsigned next_slot;
+static struct source listening;
+
+static void refuse(struct greeting *greeting, int error, const char *operation) {
+  uint8_t bytes[128];
+  struct packer packer = {.start = bytes, .max = sizeof bytes};
+  encode_failed(&packer, error, operation);
+  ssize_t sent = send(greeting->source.fd, bytes, packer.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) {
+    loop_close(&greeting->source);
+    return;
+  }
+  shutdown(greeting->source.fd, SHUT_WR);
+  greeting->refused = true;
+}
+
+static void discard(struct greeting *greeting) {
+  char bytes[4096];
+  ssize_t got = recv(greeting->source.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) loop_close(&greeting->source);
+}
+
+// Of another version: our own hello tells the host which one.
+static void answer_version(struct greeting *greeting) {
+  uint8_t bytes[HELLO_BYTES];
+  encode_hello(bytes, greeting->hello[6]);
+  ssize_t ignored = send(greeting->source.fd, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)ignored;
+  loop_close(&greeting->source);
+}
+
+static void greeting_complete(struct greeting *greeting) {
+  int kind = decode_hello(greeting->hello);
+  if (kind == KIND_CONTROL) {
+    int fd = greeting->source.fd;
+    loop_watch(&greeting->source, 0);
+    greeting->source.fd = -1;
+    control_adopt(fd);
+  } else if (kind == KIND_FILES || kind == KIND_TUNNEL) {
+    int error = worker_start(greeting->source.fd, kind);
+    if (error == 0) loop_close(&greeting->source);
+    else refuse(greeting, error, "fork");
+  } else if (kind < 0) {
+    answer_version(greeting);
+  } else {
+    loop_close(&greeting->source);
+  }
+}
+
+static void greeting_ready(struct source *source, uint32_t events) {
+  (void)events;
+  struct greeting *greeting = (struct greeting *)source;
+  if (greeting->refused) {
+    discard(greeting);
+    return;
+  }
+  ssize_t got = recv(source->fd, greeting->hello + greeting->received, HELLO_BYTES - greeting->received, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    loop_close(source);
+    return;
+  }
+  greeting->received += (size_t)got;
+  if (greeting->received == HELLO_BYTES) greeting_complete(greeting);
+}
+
+// A free slot, else the oldest, whose connection is closed.
+static struct greeting *take_slot(void) {
+  for (unsigned i = 0; i < GREETINGS_MAX; i++) {
+    if (greetings[i].source.events == 0) return &greetings[i];
+  }
+  struct greeting *oldest = &greetings[next_slot++ % GREETINGS_MAX];
+  loop_close(&oldest->source);
+  return oldest;
+}
+
+static void listening_ready(struct source *source, uint32_t events) {
+  (void)events;
+  for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    struct greeting *greeting = take_slot();
+    *greeting = (struct greeting){.source = {.fd = fd, .ready = greeting_ready}};
+    if (loop_watch(&greeting->source, EPOLLIN)) greeting_ready(&greeting->source, EPOLLIN);
+    else close(fd);
+  }
+}
+
+bool accept_open(int listening_fd) {
+  listening = (struct source){.fd = listening_fd, .ready = listening_ready};
+  return loop_watch(&listening, EPOLLIN);
+}

@@ -1,0 +1,9 @@
+// The listening socket on descriptor 3 and connections that have not said yet what they are.
+#ifndef CATNAP_ACCEPT_H
+#define CATNAP_ACCEPT_H
+
+#include <stdbool.h>
+
+bool accept_open(int listening_fd);
+
+#endif

@@ -1,0 +1,16 @@
+// What every forked process does first, before it becomes a program or serves a connection.
+#ifndef CATNAP_CHILD_H
+#define CATNAP_CHILD_H
+
+#include <stdbool.h>
+
+// Once at start: remembers what children get back and opens what they need.
+void child_prepare(void);
+// In a child: empty signal mask, more likely than the init to be killed for want of memory.
+void child_begin(void);
+// In a child that becomes a program: the descriptor limit the init was started with.
+void child_restore_limits(void);
+// Closes every descriptor from `first` on, or only marks them to be closed by exec.
+void child_close_from(unsigned first, bool on_exec);
+
+#endif

@@ -1,0 +1,328 @@
+// The control connection: commands are read while answers fit, and what processes have to say is sent in turns.
+#include "control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "messages.h"
+#include "output.h"
+#include "spawn.h"
+
+enum {
+  INPUT_BYTES = 16 * 1024,
+  OUTPUT_BYTES = 2 * OUTPUT_CHUNK_MAX,
+  // Room for the longest answer, and for what one process sends in a turn besides output.
+  ANSWER_BYTES = 512,
+};
+
+static void control_ready(struct source *source, uint32_t events);
+
+static struct source connection = {.fd = -1, .ready = control_ready};
+static bool resumed;
+static bool listing;
+
+static uint8_t input[INPUT_BYTES];
+static size_t input_length;
+// A frame longer than the input buffer is collected in memory of its own.
+static uint8_t *long_frame;
+static size_t long_frame_length;
+static size_t long_frame_filled;
+
+static uint8_t output[OUTPUT_BYTES];
+static size_t output_start;
+static size_t output_end;
+
+static struct process *first_ready;
+static struct process *last_ready;
+
+static void drop_long_frame(void) {
+  if (long_frame != NULL) munmap(long_frame, long_frame_length);
+  long_frame = NULL;
+}
+
+static void disconnect(void) {
+  loop_close(&connection);
+  resumed = listing = false;
+  input_length = output_start = output_end = 0;
+  drop_long_frame();
+  for (uint32_t i = process_count(); i > 0; i--) {
+    struct process *process = process_at(i - 1);
+    process->announced = process->exit_sent = process->answer_due = false;
+    stream_rewind(&process->streams[0]);
+    stream_rewind(&process->streams[1]);
+    control_notify(process);
+  }
+}
+
+void control_adopt(int fd) {
+  disconnect();
+  connection.fd = fd;
+  encode_hello(output, KIND_CONTROL);
+  output_end = HELLO_BYTES;
+  if (!loop_watch(&connection, EPOLLIN)) disconnect();
+}
+
+void control_notify(struct process *process) {
+  if (process->is_ready) return;
+  process->is_ready = true;
+  process->next_ready = NULL;
+  if (last_ready == NULL) first_ready = process;
+  else last_ready->next_ready = process;
+  last_ready = process;
+}
+
+static struct process *take_ready(void) {
+  struct process *process = first_ready;
+  if (process == NULL) return NULL;
+  first_ready = process->next_ready;
+  if (first_ready == NULL) last_ready = NULL;
+  process->is_ready = false;
+  return process;
+}
+
+static size_t output_room(void) { return OUTPUT_BYTES - output_end; }
+
+static struct packer output_packer(void) {
+  return (struct packer){.start = output + output_end, .max = output_room()};
+}
+
+static void output_add(const struct packer *packer) { output_end += packer->length; }
+
+// Sends what is composed; false when the socket takes no more now.
+static bool flush(void) {
+  while (output_start < output_end) {
+    ssize_t sent = send(connection.fd, output + output_start, output_end - output_start, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) {
+      if (output_start > 0) memmove(output, output + output_start, output_end - output_start);
+      output_end -= output_start;
+      output_start = 0;
+      return false;
+    }
+    if (sent < 0) {
+      disconnect();
+      return false;
+    }
+    output_start += (size_t)sent;
+  }
+  output_start = output_end = 0;
+  return true;
+}
+
+static void put_process(struct packer *packer, struct process *process) {
+  struct process_message message = {
+      .channel = process->channel,
+      .pid = (uint32_t)process->pid,
+      .acked = {process->streams[0].acked, process->streams[1].acked},
+      .end_kind = process->end_kind,
+      .end_value = process->end_value,
+      .token = process->token,
+  };
+  encode_process(packer, &message);
+  process->announced = true;
+}
+
+// Frees a process taken from the queue when nothing more can be said about it.
+static void forget_if_over(struct process *process) {
+  if (process->state == PROCESS_FAILED || process->state == PROCESS_FORGOTTEN) process_forget(process);
+}
+
+// Sends one turn of a process; whether it has more to send.
+static bool put_turn(struct process *process) {
+  struct packer packer = output_packer();
+  if (process->state == PROCESS_FORGOTTEN) process->failure = ESRCH;
+  bool known = process->state == PROCESS_RUNNING || process->state == PROCESS_ENDED;
+  if (known && resumed && !process->announced) put_process(&packer, process);
+  if (process->answer_due && process->state != PROCESS_STARTING) {
+    if (known) encode_spawned(&packer, process->answer_request, 0, (uint32_t)process->pid, process->channel, "");
+    else encode_spawned(&packer, process->answer_request, process->failure, 0, 0, process->failed_step);
+    process->answer_due = false;
+  }
+  bool more = false;
+  if (known && resumed && !listing) {
+    more = stream_put(&process->streams[0], &packer) || stream_put(&process->streams[1], &packer);
+    bool complete = stream_sent(&process->streams[0]) && stream_sent(&process->streams[1]);
+    if (!more && process->state == PROCESS_ENDED && complete && !process->exit_sent) {
+      encode_exit(&packer, process->channel, process->end_kind, process->end_value);
+      process->exit_sent = true;
+    }
+  }
+  output_add(&packer);
+  forget_if_over(process);
+  return more;
+}
+
+static void end_listing(void) {
+  struct packer packer = output_packer();
+  encode_empty(&packer, FRAME_LISTED, 0);
+  output_add(&packer);
+  listing = false;
+  for (uint32_t i = 0; i < process_count(); i++) control_notify(process_at(i));
+}
+
+static void handle_spawn(uint32_t channel, const uint8_t *payload, size_t length) {
+  struct spawn_request request;
+  struct packer packer = output_packer();
+  if (!decode_spawn(payload, length, &request)) {
+    encode_spawned(&packer, channel, EINVAL, 0, 0, "request");
+    output_add(&packer);
+    return;
+  }
+  struct process *process = process_by_token(request.token);
+  if (process == NULL) {
+    const char *step = "";
+    int error = spawn_process(&request, &process, &step);
+    if (error != 0) {
+      encode_spawned(&packer, channel, error, 0, 0, step);
+      output_add(&packer);
+      return;
+    }
+  }
+  process->answer_due = true;
+  process->answer_request = channel;
+  control_notify(process);
+}
+
+static bool handle_ack(uint32_t channel, const uint8_t *payload, size_t length) {
+  struct ack ack;
+  if (!decode_ack(payload, length, &ack)) return false;
+  struct process *process = process_by_channel(channel);
+  return process == NULL || stream_ack(&process->streams[ack.stream - 1], ack.offset);
+}
+
+static void handle_signal(uint32_t channel, const uint8_t *payload, size_t length) {
+  struct signal_request request;
+  int error = decode_signal(payload, length, &request) ? spawn_signal(request.token, (int)request.number) : EINVAL;
+  struct packer packer = output_packer();
+  encode_signalled(&packer, channel, error);
+  output_add(&packer);
+}
+
+// False when the frame breaks the protocol.
+static bool handle(struct frame_header header, const uint8_t *payload) {
+  switch (header.type) {
+    case FRAME_RESUME:
+      if (resumed) return false;
+      resumed = listing = true;
+      for (uint32_t i = 0; i < process_count(); i++) control_notify(process_at(i));
+      return header.length == 0;
+    case FRAME_SPAWN:
+      handle_spawn(header.channel, payload, header.length);
+      return true;
+    case FRAME_SIGNAL:
+      handle_signal(header.channel, payload, header.length);
+      return true;
+    case FRAME_ACK:
+      return handle_ack(header.channel, payload, header.length);
+    case FRAME_EXIT_ACK: {
+      struct process *process = process_by_channel(header.channel);
+      if (process == NULL || !process->exit_sent) return false;
+      // It may be in the queue: its turn there frees it.
+      process->state = PROCESS_FORGOTTEN;
+      control_notify(process);
+      return header.length == 0;
+    }
+    case FRAME_PING: {
+      struct packer packer = output_packer();
+      encode_empty(&packer, FRAME_PONG, header.channel);
+      output_add(&packer);
+      return header.length == 0;
+    }
+    default:
+      return false;
+  }
+}
+
+// Handles the whole frames in the input buffer while answers to them fit.
+static bool handle_input(void) {
+  size_t at = 0;
+  bool fine = true;
+  while (fine && input_length - at >= FRAME_HEADER_BYTES && output_room() >= ANSWER_BYTES && !listing) {
+    struct frame_header header = read_frame_header(input + at);
+    if (header.length > CONTROL_PAYLOAD_MAX) return false;
+    size_t whole = FRAME_HEADER_BYTES + (size_t)header.length;
+    if (input_length - at < whole) {
+      if (whole <= INPUT_BYTES) break;
+      long_frame = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (long_frame == MAP_FAILED) {
+        long_frame = NULL;
+        return false;
+      }
+      long_frame_length = whole;
+      long_frame_filled = input_length - at;
+      memcpy(long_frame, input + at, long_frame_filled);
+      at = input_length;
+      break;
+    }
+    fine = handle(header, input + at + FRAME_HEADER_BYTES);
+    at += whole;
+  }
+  memmove(input, input + at, input_length - at);
+  input_length -= at;
+  return fine;
+}
+
+// Whether the input buffer holds more work, left there because answers did not fit.
+static bool has_whole_frame(void) {
+  if (input_length < FRAME_HEADER_BYTES) return false;
+  return input_length - FRAME_HEADER_BYTES >= read_frame_header(input).length;
+}
+
+// Gives every queued process its turns; false when the socket takes no more now or is gone.
+static bool put_turns(void) {
+  bool flowing = true;
+  while (connection.fd >= 0 && flowing && (first_ready != NULL || listing)) {
+    if (output_room() < OUTPUT_CHUNK_MAX + ANSWER_BYTES) {
+      flowing = flush();
+      continue;
+    }
+    struct process *process = take_ready();
+    if (process != NULL && put_turn(process)) control_notify(process);
+    if (listing && first_ready == NULL) end_listing();
+  }
+  return connection.fd >= 0 && flowing && flush();
+}
+
+void control_pump(void) {
+  bool flowing = true;
+  do {
+    if (connection.fd >= 0 && !handle_input()) disconnect();
+    flowing = put_turns();
+  } while (flowing && (first_ready != NULL || has_whole_frame()));
+  if (connection.fd < 0) {
+    struct process *process;
+    while ((process = take_ready()) != NULL) forget_if_over(process);
+    return;
+  }
+  uint32_t wanted = flowing ? 0 : EPOLLOUT;
+  if (output_room() >= ANSWER_BYTES && !listing) wanted |= EPOLLIN;
+  loop_watch(&connection, wanted);
+}
+
+static bool receive(void) {
+  bool is_long = long_frame != NULL;
+  uint8_t *at = is_long ? long_frame + long_frame_filled : input + input_length;
+  size_t wanted = is_long ? long_frame_length - long_frame_filled : INPUT_BYTES - input_length;
+  if (wanted > 0) {
+    ssize_t got = recv(connection.fd, at, wanted, MSG_DONTWAIT);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    if (got == 0) return false;
+    if (is_long) long_frame_filled += (size_t)got;
+    else input_length += (size_t)got;
+  }
+  if (!is_long) return true;
+  if (long_frame_filled < long_frame_length) return true;
+  bool fine = handle(read_frame_header(long_frame), long_frame + FRAME_HEADER_BYTES);
+  drop_long_frame();
+  return fine;
+}
+
+static void control_ready(struct source *source, uint32_t events) {
+  if ((events & ~(uint32_t)EPOLLOUT) == 0 || source->fd < 0) return;
+  if (!receive()) disconnect();
+}

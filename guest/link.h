@@ -1,0 +1,21 @@
+// A worker's side of its connection: blocking, so the socket's buffers are the flow control.
+#ifndef CATNAP_LINK_H
+#define CATNAP_LINK_H
+
+#include "messages.h"
+
+void link_open(int fd);
+int link_descriptor(void);
+// False when the host is gone; there is nobody to tell then.
+bool link_receive(void *bytes, size_t length);
+bool link_receive_header(struct frame_header *header);
+bool link_send(const void *bytes, size_t length);
+
+// Remembers which step failed, for link_send_failure, and returns the errno.
+int failed(const char *operation, int error);
+// Tells the host and reads what it still sends, so that the answer is not lost to a reset.
+void link_send_failure(int error);
+void link_send_done(void);
+void link_send_attributes(const struct attributes *attributes);
+
+#endif

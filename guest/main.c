@@ -1,0 +1,90 @@
+// catnap-init: PID 1 of a sandbox. Starts programs, collects their ends and output, and serves a host through the socket on descriptor 3.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "accept.h"
+#include "child.h"
+#include "control.h"
+#include "loop.h"
+#include "output.h"
+#include "reap.h"
+#include "terminate.h"
+
+enum { LISTENING_FD = 3, RETRY_MS = 100 };
+
+static void signal_ready(struct source *source, uint32_t events) {
+  (void)events;
+  struct signalfd_siginfo info;
+  bool is_first_process = getpid() == 1;
+  while (read(source->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    // A sender outside the PID namespace has no pid in it; nobody inside may end the sandbox this way.
+    bool from_inside = is_first_process && info.ssi_pid != 0;
+    if (info.ssi_signo == SIGTERM && !from_inside) terminate_all();
+  }
+  reap_children();
+}
+
+static bool open_signals(struct source *signals) {
+  for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+  sigset_t handled;
+  sigemptyset(&handled);
+  sigaddset(&handled, SIGCHLD);
+  sigaddset(&handled, SIGTERM);
+  if (sigprocmask(SIG_SETMASK, &handled, NULL) != 0) return false;
+  *signals = (struct source){.fd = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC), .ready = signal_ready};
+  return signals->fd >= 0 && loop_watch(signals, EPOLLIN);
+}
+
+// Descriptors 0 to 2 have to exist, or pipes would get their numbers; 0 becomes what every program reads from.
+static bool open_standard(void) {
+  int null = open("/dev/null", O_RDWR);
+  if (null < 0) return false;
+  for (int fd = 1; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) < 0) dup2(null, fd);
+  }
+  if (null != STDIN_FILENO) dup2(null, STDIN_FILENO);
+  if (null > 2) close(null);
+  return true;
+}
+
+static bool is_listening(int fd) {
+  int value = 0;
+  socklen_t length = sizeof value;
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &length) == 0 && value == 1;
+}
+
+static int fail(const char *what) {
+  fprintf(stderr, "catnap-init: %s: %s\n", what, strerror(errno));
+  return 1;
+}
+
+int main(void) {
+  static struct source signals;
+  if (!is_listening(LISTENING_FD)) return fail("descriptor 3 is not a listening socket");
+  // First of all: nobody inside may trace this process or open its descriptors through /proc.
+  if (prctl(PR_SET_DUMPABLE, 0) != 0) return fail("prctl");
+  if (!open_standard()) return fail("/dev/null");
+  child_close_from(LISTENING_FD + 1, false);
+  fcntl(LISTENING_FD, F_SETFD, FD_CLOEXEC);
+  fcntl(LISTENING_FD, F_SETFL, O_NONBLOCK);
+  umask(022);
+  if (chdir("/") != 0) return fail("chdir");
+  // Outside a PID namespace orphans have to be asked for.
+  if (getpid() != 1) prctl(PR_SET_CHILD_SUBREAPER, 1);
+  child_prepare();
+  if (!loop_open() || !open_signals(&signals) || !accept_open(LISTENING_FD)) return fail("events");
+  for (;;) {
+    loop_turn(output_starved() ? RETRY_MS : -1);
+    if (output_starved()) output_retry();
+    control_pump();
+  }
+}

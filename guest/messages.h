@@ -1,0 +1,94 @@
+// What the frames mean: decoding of everything a host sends, encoding of everything the guest answers. No input or output here.
+#ifndef CATNAP_MESSAGES_H
+#define CATNAP_MESSAGES_H
+
+#include <sys/types.h>
+
+#include "cursor.h"
+
+// The kind of a hello, 0 when it is not one, -1 when it is of another version.
+int decode_hello(const uint8_t *bytes);
+void encode_hello(uint8_t *bytes, uint8_t kind);
+
+struct text_list {
+  uint32_t count;
+  struct cursor texts;
+};
+
+// Pointers point into the payload, which has to stay until they are no longer used.
+struct spawn_request {
+  const char *token;
+  const char *working_dir;
+  struct text_list arguments;
+  struct text_list environment;
+};
+
+bool decode_spawn(const uint8_t *payload, size_t length, struct spawn_request *request);
+// Fills `vector`, which has room for `list->count + 1` pointers, and ends it with NULL.
+void text_vector(const struct text_list *list, char **vector);
+
+struct signal_request {
+  const char *token;
+  uint32_t number;
+};
+
+bool decode_signal(const uint8_t *payload, size_t length, struct signal_request *request);
+
+struct ack {
+  uint8_t stream;
+  uint64_t offset;
+};
+
+bool decode_ack(const uint8_t *payload, size_t length, struct ack *ack);
+
+// A request on a worker connection; only the fields of its type are set.
+struct file_request {
+  uint8_t type;
+  const char *path;
+  uint64_t offset;
+  uint64_t length;
+  uint32_t entries_max;
+  bool has_mode;
+  uint32_t mode;
+  bool recursive;
+  uint16_t port;
+  struct text_list sources;
+};
+
+bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, struct file_request *request);
+
+struct process_message {
+  uint32_t channel;
+  uint32_t pid;
+  uint64_t acked[2];
+  uint8_t end_kind;
+  uint32_t end_value;
+  const char *token;
+};
+
+void encode_process(struct packer *packer, const struct process_message *message);
+void encode_empty(struct packer *packer, uint8_t type, uint32_t channel);
+void encode_spawned(struct packer *packer, uint32_t request, int error, uint32_t pid, uint32_t channel, const char *step);
+void encode_signalled(struct packer *packer, uint32_t request, int error);
+// The header and fields of an output frame whose `length` bytes the caller puts next.
+void encode_output_head(struct packer *packer, uint32_t channel, uint8_t stream, uint64_t offset, uint32_t length);
+void encode_exit(struct packer *packer, uint32_t channel, uint8_t kind, uint32_t value);
+
+struct attributes {
+  uint8_t type;
+  uint32_t mode;
+  uint32_t uid;
+  uint32_t gid;
+  uint64_t size;
+  int64_t modified_at_ms;
+  const char *owner;
+  const char *group;
+  const char *name;
+};
+
+void put_attributes(struct packer *packer, const struct attributes *attributes);
+void encode_attributes(struct packer *packer, const struct attributes *attributes);
+void encode_body(struct packer *packer, uint64_t length, const struct attributes *attributes);
+void encode_failed(struct packer *packer, int error, const char *operation);
+
+#endif

@@ -1,0 +1,27 @@
+// What processes write: read from their pipes into a window of unacknowledged bytes, kept until the host acknowledges it.
+#ifndef CATNAP_OUTPUT_H
+#define CATNAP_OUTPUT_H
+
+#include "cursor.h"
+#include "process.h"
+
+void stream_begin(struct stream *stream, struct process *process, uint8_t number);
+// Starts reading the pipe.
+void stream_open(struct stream *stream, int fd);
+// The process was reaped: what is in the pipe now is its last output.
+void stream_ended(struct stream *stream);
+// Whether every byte of an ended process was sent.
+bool stream_sent(const struct stream *stream);
+// Frees the window. A pipe still open is held by descendants that outlived the process; what they write is thrown away.
+void stream_release(struct stream *stream);
+// False when the offset was never sent.
+bool stream_ack(struct stream *stream, uint64_t offset);
+// Puts the next unsent bytes as one frame; false when there are none.
+bool stream_put(struct stream *stream, struct packer *packer);
+// Sends from the first unacknowledged byte again.
+void stream_rewind(struct stream *stream);
+// Whether memory for a window was refused: call output_retry after a while.
+bool output_starved(void);
+void output_retry(void);
+
+#endif

@@ -1,0 +1,78 @@
+// Names of owners and groups; the files are the sandbox's and may contain anything, so reading them is bounded.
+#include "owners.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "protocol.h"
+
+enum { FILE_BYTES_MAX = 256 * 1024 };
+
+struct names {
+  const char *path;
+  bool loaded;
+  char *text;
+  bool known;
+  uint32_t id;
+  char name[OWNER_TEXT_MAX + 1];
+};
+
+static void load(struct names *names) {
+  names->loaded = true;
+  int fd = open(names->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return;
+  struct stat status;
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= FILE_BYTES_MAX) {
+    size_t size = (size_t)status.st_size;
+    names->text = malloc(size + 1);
+    ssize_t got = names->text == NULL ? -1 : read(fd, names->text, size);
+    if (names->text != NULL) names->text[got > 0 ? got : 0] = 0;
+  }
+  close(fd);
+}
+
+// A line is `name:password:id:...`; false for lines that are not, or whose name is too long to be believed.
+static bool line_matches(const char *line, uint32_t id, size_t *name_length) {
+  size_t length = strcspn(line, ":\n");
+  if (line[length] != ':' || length == 0 || length > OWNER_TEXT_MAX) return false;
+  const char *password = line + length + 1;
+  size_t password_length = strcspn(password, ":\n");
+  if (password[password_length] != ':') return false;
+  const char *number = password + password_length + 1;
+  char *end;
+  if (*number < '0' || *number > '9') return false;
+  unsigned long value = strtoul(number, &end, 10);
+  *name_length = length;
+  return value == id && (*end == ':' || *end == '\n' || *end == 0);
+}
+
+static const char *find(struct names *names, uint32_t id) {
+  if (names->known && names->id == id) return names->name;
+  if (!names->loaded) load(names);
+  names->known = true;
+  names->id = id;
+  snprintf(names->name, sizeof names->name, "%u", id);
+  for (const char *line = names->text; line != NULL && *line != 0; line += strcspn(line, "\n"), line += *line == '\n') {
+    size_t length;
+    if (!line_matches(line, id, &length)) continue;
+    memcpy(names->name, line, length);
+    names->name[length] = 0;
+    break;
+  }
+  return names->name;
+}
+
+const char *owner_name(uint32_t uid) {
+  static struct names owners = {.path = "/etc/passwd"};
+  return find(&owners, uid);
+}
+
+const char *group_name(uint32_t gid) {
+  static struct names groups = {.path = "/etc/group"};
+  return find(&groups, gid);
+}

@@ -1,0 +1,72 @@
+// The processes a host started: from before their exec until the host has acknowledged their end.
+#ifndef CATNAP_PROCESS_H
+#define CATNAP_PROCESS_H
+
+#include <sys/types.h>
+
+#include "loop.h"
+#include "protocol.h"
+
+struct process;
+
+// What a process writes to stdout (1) or stderr (2). Offsets count bytes since the process began:
+// acked <= sent <= received <= acked + WINDOW_BYTES. Bytes from acked to received are in the ring.
+struct stream {
+  struct source source;
+  struct process *process;
+  uint8_t number;
+  uint8_t *ring;
+  uint64_t ring_start;
+  uint64_t acked;
+  uint64_t sent;
+  uint64_t received;
+  // No byte beyond this is delivered; set when the process is reaped.
+  uint64_t limit;
+};
+
+enum process_state {
+  // Forked; whether the exec succeeded is not known yet.
+  PROCESS_STARTING,
+  // The exec failed and the host has not been told.
+  PROCESS_FAILED,
+  PROCESS_RUNNING,
+  // Reaped; the rest of its output or the end itself is unacknowledged.
+  PROCESS_ENDED,
+  // Its end is acknowledged; nothing finds it any more.
+  PROCESS_FORGOTTEN,
+};
+
+struct process {
+  struct grave grave;
+  char token[TOKEN_MAX + 1];
+  uint32_t channel;
+  pid_t pid;
+  enum process_state state;
+  struct stream streams[2];
+  // Reads how the exec went.
+  struct source exec_report;
+  int failure;
+  const char *failed_step;
+  uint8_t end_kind;
+  uint32_t end_value;
+  // What the current control connection has been told or is owed.
+  bool announced;
+  bool exit_sent;
+  bool answer_due;
+  uint32_t answer_request;
+  // Links of the queue of processes with something to send.
+  struct process *next_ready;
+  bool is_ready;
+};
+
+// NULL when PROCESSES_MAX are held or memory is short.
+struct process *process_add(const char *token);
+void process_forget(struct process *process);
+struct process *process_by_token(const char *token);
+struct process *process_by_channel(uint32_t channel);
+// Only one not reaped yet: a pid may name another process afterwards.
+struct process *process_by_pid(pid_t pid);
+uint32_t process_count(void);
+struct process *process_at(uint32_t index);
+
+#endif

@@ -1,0 +1,69 @@
+// The numbers of the protocol between a host and the guest; docs/guest-protocol.md describes every one of them.
+#ifndef CATNAP_PROTOCOL_H
+#define CATNAP_PROTOCOL_H
+
+#define PROTOCOL_MAGIC "CATN"
+#define PROTOCOL_VERSION 1
+#define HELLO_BYTES 8
+#define FRAME_HEADER_BYTES 9
+
+enum connection_kind { KIND_CONTROL = 1, KIND_FILES = 2, KIND_TUNNEL = 3 };
+
+enum frame_type {
+  // Host to guest, on the control connection.
+  FRAME_RESUME = 0x01,
+  FRAME_SPAWN = 0x02,
+  FRAME_SIGNAL = 0x03,
+  FRAME_ACK = 0x04,
+  FRAME_EXIT_ACK = 0x05,
+  FRAME_PING = 0x06,
+  // Host to guest, first on a worker connection; data and end follow a write.
+  FRAME_STAT = 0x21,
+  FRAME_LIST = 0x22,
+  FRAME_READ = 0x23,
+  FRAME_WRITE = 0x24,
+  FRAME_DATA = 0x25,
+  FRAME_END = 0x26,
+  FRAME_MAKE_DIRECTORY = 0x27,
+  FRAME_REMOVE = 0x28,
+  FRAME_CONCATENATE = 0x29,
+  FRAME_CONNECT = 0x2a,
+  // Guest to host, on the control connection.
+  FRAME_PROCESS = 0x41,
+  FRAME_LISTED = 0x42,
+  FRAME_SPAWNED = 0x43,
+  FRAME_SIGNALLED = 0x44,
+  FRAME_OUTPUT = 0x45,
+  FRAME_EXIT = 0x46,
+  FRAME_PONG = 0x47,
+  // Guest to host, on a worker connection.
+  FRAME_DONE = 0x61,
+  FRAME_ATTRIBUTES = 0x62,
+  FRAME_ENTRIES = 0x63,
+  FRAME_BODY = 0x64,
+  FRAME_FAILED = 0x65,
+};
+
+enum end_kind { END_NONE = 0, END_CODE = 1, END_SIGNAL = 2 };
+enum file_type { TYPE_FILE = 0, TYPE_DIRECTORY = 1, TYPE_SYMLINK = 2, TYPE_OTHER = 3 };
+
+enum limits {
+  CONTROL_PAYLOAD_MAX = 1024 * 1024,
+  REQUEST_PAYLOAD_MAX = 4 * 1024 * 1024,
+  DATA_PAYLOAD_MAX = 1024 * 1024 * 1024,
+  ENTRIES_PAYLOAD_MAX = 64 * 1024,
+  // Unacknowledged bytes of one stream; a power of two.
+  WINDOW_BYTES = 64 * 1024,
+  OUTPUT_CHUNK_MAX = 32 * 1024,
+  TOKEN_MAX = 32,
+  PATH_TEXT_MAX = 4095,
+  NAME_TEXT_MAX = 255,
+  OWNER_TEXT_MAX = 64,
+  ARGUMENTS_MAX = 4096,
+  SOURCES_MAX = 10000,
+  PROCESSES_MAX = 4096,
+  FILE_WORKERS_MAX = 128,
+  TUNNEL_WORKERS_MAX = 256,
+};
+
+#endif

@@ -1,0 +1,32 @@
+// Collecting the processes that ended; only those a host started have an end to report.
+#include "reap.h"
+
+#include <sys/wait.h>
+
+#include "control.h"
+#include "output.h"
+#include "process.h"
+#include "spawn.h"
+#include "worker.h"
+
+static void process_ended(struct process *process, int status) {
+  spawn_settle(process);
+  if (process->state == PROCESS_FAILED) return;
+  process->state = PROCESS_ENDED;
+  process->end_kind = WIFSIGNALED(status) ? END_SIGNAL : END_CODE;
+  process->end_value = (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+  stream_ended(&process->streams[0]);
+  stream_ended(&process->streams[1]);
+  control_notify(process);
+}
+
+void reap_children(void) {
+  for (;;) {
+    int status;
+    pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return;
+    struct process *process = process_by_pid(pid);
+    if (process != NULL) process_ended(process, status);
+    else worker_ended(pid);
+  }
+}

@@ -1,0 +1,213 @@
+// File operations that move content: read, write, concatenate.
+#include "transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "link.h"
+#include "publish.h"
+
+enum { BUFFER_BYTES = 256 * 1024 };
+
+static uint8_t buffer[BUFFER_BYTES];
+
+// Opened without waiting for writers of a pipe, without becoming a terminal's owner, and only if it is a plain file.
+static int open_plain(const char *path, struct stat *status, int *fd) {
+  *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (*fd < 0) return failed("open", errno);
+  int error = 0;
+  if (fstat(*fd, status) != 0) error = errno;
+  else if (S_ISDIR(status->st_mode)) error = EISDIR;
+  else if (!S_ISREG(status->st_mode)) error = EINVAL;
+  if (error != 0) close(*fd);
+  return error == 0 ? 0 : failed("open", error);
+}
+
+static bool send_body_head(uint64_t length, const struct attributes *attributes) {
+  uint8_t bytes[1024];
+  struct packer packer = {.start = bytes, .max = sizeof bytes};
+  encode_body(&packer, length, attributes);
+  return link_send(bytes, packer.length);
+}
+
+// Files that say they are empty and are not, as those of /proc: read whole before the answer can give a length.
+static int read_unsized(int fd, const struct file_request *request, struct attributes *attributes) {
+  size_t filled = 0;
+  while (filled < BUFFER_BYTES) {
+    ssize_t got = read(fd, buffer + filled, BUFFER_BYTES - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", errno);
+    if (got == 0) break;
+    filled += (size_t)got;
+  }
+  if (filled == BUFFER_BYTES) return failed("read", EFBIG);
+  attributes->size = filled;
+  size_t offset = request->offset < filled ? (size_t)request->offset : filled;
+  size_t length = request->length < filled - offset ? (size_t)request->length : filled - offset;
+  if (send_body_head(length, attributes)) link_send(buffer + offset, length);
+  return 0;
+}
+
+// Ends early, without the promised length, when the file shrinks or cannot be read: the host counts.
+static void send_content(int fd, uint64_t offset, uint64_t length) {
+  off_t at = (off_t)offset;
+  while (length > 0) {
+    size_t wanted = length < 1 << 30 ? (size_t)length : 1 << 30;
+    ssize_t sent = sendfile(link_descriptor(), fd, &at, wanted);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EINVAL || errno == ENOSYS)) {
+      sent = pread(fd, buffer, wanted < BUFFER_BYTES ? wanted : BUFFER_BYTES, at);
+      if (sent > 0 && !link_send(buffer, (size_t)sent)) return;
+      at += sent;
+    }
+    if (sent <= 0) return;
+    length -= (uint64_t)sent;
+  }
+}
+
+int transfer_read(const struct file_request *request) {
+  struct stat status;
+  int fd;
+  int error = open_plain(request->path, &status, &fd);
+  if (error != 0) return error;
+  struct attributes attributes = describe(&status, request->path);
+  if (status.st_size == 0) return read_unsized(fd, request, &attributes);
+  uint64_t size = attributes.size;
+  uint64_t offset = request->offset < size ? request->offset : size;
+  uint64_t length = request->length < size - offset ? request->length : size - offset;
+  if (send_body_head(length, &attributes)) send_content(fd, offset, length);
+  return 0;
+}
+
+static int write_whole(int fd, const uint8_t *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t written = write(fd, bytes, length);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes += written;
+    length -= (size_t)written;
+  }
+  return 0;
+}
+
+// The rest of a data frame and a header that may be split over two receptions.
+struct body {
+  uint32_t left;
+  uint8_t header[FRAME_HEADER_BYTES];
+  size_t header_length;
+  bool ended;
+};
+
+// Writes what a reception holds of the body; 0 or an errno.
+static int take_body(struct body *body, int fd, const uint8_t *bytes, size_t length) {
+  while (length > 0) {
+    if (body->ended) return failed("request", EPROTO);
+    if (body->left > 0) {
+      size_t part = length < body->left ? length : body->left;
+      int error = write_whole(fd, bytes, part);
+      if (error != 0) return failed("write", error);
+      body->left -= (uint32_t)part;
+      bytes += part;
+      length -= part;
+      continue;
+    }
+    size_t missing = FRAME_HEADER_BYTES - body->header_length;
+    size_t part = length < missing ? length : missing;
+    memcpy(body->header + body->header_length, bytes, part);
+    body->header_length += part;
+    bytes += part;
+    length -= part;
+    if (body->header_length < FRAME_HEADER_BYTES) continue;
+    struct frame_header header = read_frame_header(body->header);
+    body->header_length = 0;
+    body->ended = header.type == FRAME_END && header.length == 0;
+    if (!body->ended && (header.type != FRAME_DATA || header.length > DATA_PAYLOAD_MAX)) return failed("request", EPROTO);
+    body->left = header.length;
+  }
+  return 0;
+}
+
+// Receives until the end frame; `aborted` when the host closed before it.
+static int receive_body(int fd, bool *aborted) {
+  struct body body = {0};
+  while (!body.ended) {
+    ssize_t got = recv(link_descriptor(), buffer, BUFFER_BYTES, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      *aborted = true;
+      return 0;
+    }
+    int error = take_body(&body, fd, buffer, (size_t)got);
+    if (error != 0) return error;
+  }
+  return 0;
+}
+
+static int publish(struct publication *publication, const char *path) {
+  struct stat status;
+  int error = publish_finish(publication, &status);
+  if (error != 0) {
+    publish_abort(publication);
+    return error;
+  }
+  struct attributes attributes = describe(&status, path);
+  link_send_attributes(&attributes);
+  return 0;
+}
+
+int transfer_write(const struct file_request *request) {
+  static struct publication publication;
+  int error = publish_begin(&publication, request->path, request->has_mode, request->mode);
+  if (error != 0) return error;
+  bool aborted = false;
+  error = receive_body(publication.fd, &aborted);
+  if (error == 0 && !aborted) return publish(&publication, request->path);
+  publish_abort(&publication);
+  return error;
+}
+
+static int append(int to, const char *source) {
+  struct stat status;
+  int fd;
+  int error = open_plain(source, &status, &fd);
+  if (error != 0) return error;
+  error = copy_content(fd, to);
+  close(fd);
+  return error == 0 ? 0 : failed("copy", error);
+}
+
+// The published file may be one of its sources; that name stays.
+static void remove_sources(const struct file_request *request, const struct stat *published) {
+  struct cursor cursor = request->sources.texts;
+  for (uint32_t i = 0; i < request->sources.count; i++) {
+    const char *source = take_text(&cursor, PATH_TEXT_MAX);
+    struct stat status;
+    if (lstat(source, &status) != 0) continue;
+    if (status.st_dev != published->st_dev || status.st_ino != published->st_ino) unlink(source);
+  }
+}
+
+int transfer_concatenate(const struct file_request *request) {
+  static struct publication publication;
+  int error = publish_begin(&publication, request->path, request->has_mode, request->mode);
+  if (error != 0) return error;
+  struct cursor cursor = request->sources.texts;
+  for (uint32_t i = 0; i < request->sources.count && error == 0; i++) {
+    error = append(publication.fd, take_text(&cursor, PATH_TEXT_MAX));
+  }
+  struct stat status;
+  if (error == 0) error = publish_finish(&publication, &status);
+  if (error != 0) {
+    publish_abort(&publication);
+    return error;
+  }
+  remove_sources(request, &status);
+  struct attributes attributes = describe(&status, request->path);
+  link_send_attributes(&attributes);
+  return 0;
+}

@@ -1,0 +1,208 @@
+// The control connection to a guest: commands and their answers, and what its processes say.
+import type { Socket } from "node:net";
+import { AppError } from "../../core/errors.ts";
+import type { Logger } from "../../core/log.ts";
+import type { GuestProcess, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
+import { Answers } from "./answers.ts";
+import { type Deferred, deferWithDeadline } from "./deadline.ts";
+import type { Frame, FrameReader } from "./frames.ts";
+import { errnoError, GuestProtocolError, unavailable } from "./guest-errors.ts";
+import {
+  decodeExit,
+  decodeOutput,
+  decodeProcess,
+  decodeSignalled,
+  decodeSpawned,
+  encodeEmpty,
+  encodeSignal,
+  encodeSpawn,
+} from "./messages.ts";
+import { ProcessFeeds } from "./process-feeds.ts";
+import { frameType } from "./protocol.ts";
+
+const listTimeoutMs = 30_000;
+const noSuchProcess = 3;
+
+export type Attachment = {
+  sink: ProcessSink;
+  onConnected: (processes: readonly GuestProcess[]) => Promise<void>;
+};
+
+export type ControlOptions = {
+  /** Its hello was answered; `reader` may hold bytes that came after the answer. */
+  socket: Socket;
+  reader: FrameReader;
+  log: Logger;
+  onLost: (reason: string) => void;
+};
+
+export class ControlConnection {
+  readonly #options: ControlOptions;
+  readonly #answers = new Answers();
+  readonly #feeds: ProcessFeeds;
+  readonly #spawning = new Map<string, Promise<{ pid: number }>>();
+  readonly #stop = new AbortController();
+  #isAttached = false;
+  #listed: Deferred<GuestProcess[]> | undefined;
+  #list: GuestProcess[] = [];
+
+  constructor(options: ControlOptions) {
+    this.#options = options;
+    const { socket, log } = options;
+    this.#feeds = new ProcessFeeds({
+      log,
+      stopped: this.#stop.signal,
+      send: (frames) => void (this.isClosed || socket.write(frames)),
+      pause: () => void socket.pause(),
+      resume: () => void socket.resume(),
+    });
+    socket.on("data", (piece: Buffer) => this.#read(piece)).resume();
+    socket.on("end", () => this.fail("the init closed the control connection"));
+    socket.on("error", (error) => this.fail(`the control connection failed: ${error.message}`));
+    socket.on("close", () => this.fail("the control connection was closed"));
+  }
+
+  get isClosed(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  async spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
+    const known = this.#spawning.get(request.token);
+    if (known !== undefined) return known;
+    const started = this.#spawn(request, signal);
+    this.#spawning.set(request.token, started);
+    const forget = (): void => void this.#spawning.delete(request.token);
+    started.then(forget, forget);
+    return started;
+  }
+
+  async signal(token: string, signal: number): Promise<void> {
+    if (!Number.isInteger(signal) || signal < 1 || signal > 64) {
+      throw new AppError("invalid_request", "A signal is a number from 1 to 64.");
+    }
+    const encode = (request: number): Buffer => encodeSignal(request, token, signal);
+    const errno = decodeSignalled(await this.#ask(frameType.signalled, encode, "Signalling a process"));
+    if (errno === noSuchProcess) {
+      throw new AppError("not_found", "The process has ended.", { details: { errno: "ESRCH" } });
+    }
+    if (errno !== 0) throw errnoError("unprocessable", errno, "signal", "the process");
+  }
+
+  async ping(): Promise<void> {
+    await this.#ask(frameType.pong, (request) => encodeEmpty(frameType.ping, request), "An answer of the init");
+  }
+
+  /** Asks for everything the guest holds; the sink gets output and ends once `onConnected` has fulfilled. */
+  async attach({ sink, onConnected }: Attachment): Promise<void> {
+    if (this.#isAttached) throw new AppError("internal", "A guest connection is attached only once.");
+    if (this.isClosed) throw unavailable("the connection is closed");
+    this.#isAttached = true;
+    const { signal } = this.#stop;
+    this.#listed = deferWithDeadline({ timeoutMs: listTimeoutMs, what: "Listing the sandbox's processes", signal });
+    const { promise } = this.#listed;
+    this.#options.socket.write(encodeEmpty(frameType.resume, 0));
+    try {
+      await onConnected(await promise);
+    } catch (error) {
+      this.close("its processes could not be taken over");
+      throw error;
+    }
+    this.#feeds.open(sink);
+  }
+
+  /** Closes the connection because the guest is gone or not to be believed. */
+  fail(reason: string): void {
+    if (this.isClosed) return;
+    this.close(reason);
+    this.#options.onLost(reason);
+  }
+
+  close(reason: string): void {
+    if (this.isClosed) return;
+    this.#stop.abort(unavailable(reason));
+    this.#options.socket.destroy();
+    this.#answers.rejectAll(unavailable(reason));
+    this.#feeds.close();
+  }
+
+  async #spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
+    const encode = (number: number): Buffer => encodeSpawn(number, request);
+    const frame = await this.#ask(frameType.spawned, encode, "Starting the process", signal);
+    const { errno, step, pid } = decodeSpawned(frame);
+    if (errno === 0) return { pid };
+    const subject = step === "chdir" ? request.workingDir : (request.argv[0] ?? "");
+    throw errnoError("unprocessable", errno, step || "exec", subject);
+  }
+
+  async #ask(type: number, encode: (request: number) => Buffer, what: string, signal?: AbortSignal): Promise<Frame> {
+    if (this.isClosed) throw unavailable("the connection is closed");
+    const { request, answer } = this.#answers.expect(type, what, signal);
+    try {
+      this.#options.socket.write(encode(request));
+    } catch (error) {
+      this.#answers.cancel(request, error);
+    }
+    return answer;
+  }
+
+  #read(piece: Buffer): void {
+    const { reader, log } = this.#options;
+    try {
+      reader.push(piece);
+      for (let frame = reader.next(); frame !== undefined; frame = reader.next()) this.#handle(frame);
+    } catch (error) {
+      if (!(error instanceof GuestProtocolError)) throw error;
+      log.warn({ err: error }, "a guest broke the protocol; its connection is closed");
+      this.fail(`the init broke the protocol: ${error.message}`);
+    }
+  }
+
+  #handle(frame: Frame): void {
+    switch (frame.type) {
+      case frameType.process:
+        return this.#onProcess(frame);
+      case frameType.listed:
+        return this.#onListed(frame);
+      case frameType.output: {
+        const feed = this.#speaking(frame);
+        return this.#feeds.arrived(feed, feed.receive(decodeOutput(frame)));
+      }
+      case frameType.exit: {
+        const feed = this.#speaking(frame);
+        feed.end(decodeExit(frame));
+        return this.#feeds.arrived(feed, 0);
+      }
+      default:
+        return this.#onAnswer(frame);
+    }
+  }
+
+  #onProcess(frame: Frame): void {
+    const { token, pid, acked, end } = decodeProcess(frame);
+    if (!this.#isAttached) throw new GuestProtocolError("a process nobody asked for");
+    this.#feeds.add({ token, channel: frame.channel, pid }, acked);
+    if (this.#listed !== undefined) this.#list.push({ token, pid, end });
+  }
+
+  #onListed(frame: Frame): void {
+    if (this.#listed === undefined || frame.payload.length > 0) throw new GuestProtocolError("an unasked list");
+    const tokens = new Set(this.#list.map(({ token }) => token));
+    if (tokens.size !== this.#list.length) throw new GuestProtocolError("a token is listed twice");
+    this.#listed.resolve(this.#list);
+    this.#listed = undefined;
+    this.#list = [];
+  }
+
+  #speaking(frame: Frame): ReturnType<ProcessFeeds["get"]> {
+    if (this.#listed !== undefined) throw new GuestProtocolError("a process speaks before the list is complete");
+    return this.#feeds.get(frame.channel);
+  }
+
+  /** Decoded here, where a violation still ends the connection: whoever asked may have given up. */
+  #onAnswer(frame: Frame): void {
+    if (frame.type === frameType.spawned) decodeSpawned(frame);
+    else if (frame.type === frameType.signalled) decodeSignalled(frame);
+    else if (frame.payload.length > 0) throw new GuestProtocolError("a frame is too long for its type");
+    this.#answers.receive(frame);
+  }
+}

@@ -1,0 +1,112 @@
+// Opens a connection to the init of an instance and offers it as the `Guest` the sandbox API works with.
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Logger } from "../../core/log.ts";
+import type { Guest, GuestFiles, SpawnRequest } from "../../sandbox-api/machine.ts";
+import { type Attachment, ControlConnection } from "./control.ts";
+import { deferWithDeadline } from "./deadline.ts";
+import { dial } from "./dial.ts";
+import { ConnectedFiles } from "./files.ts";
+import { checkHello, FrameReader } from "./frames.ts";
+import { GuestProtocolError, unavailable } from "./guest-errors.ts";
+import { answerPayloadMax, connectionKind, helloBytes } from "./protocol.ts";
+import { openTunnel } from "./tunnel.ts";
+import { unintelligible } from "./worker-link.ts";
+
+export type OpenGuestOptions = {
+  socketPath: string;
+  log: Logger;
+  connectTimeoutMs?: number;
+  /** Told once when the guest is gone or broke the protocol; not when the connection is disposed. */
+  onLost: (reason: string) => void;
+};
+
+/** A connection to one incarnation of the init; disposing it closes the host's side only. */
+export class GuestConnection implements Guest, AsyncDisposable {
+  readonly files: GuestFiles;
+  readonly #socketPath: string;
+  readonly #control: ControlConnection;
+
+  constructor(options: OpenGuestOptions & { socket: Socket; reader: FrameReader }) {
+    const { socketPath } = options;
+    this.#socketPath = socketPath;
+    this.#control = new ControlConnection(options);
+    this.files = new ConnectedFiles({ socketPath, onViolation: (error) => this.#violated(error) });
+  }
+
+  spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
+    return this.#control.spawn(request, signal);
+  }
+
+  signal(token: string, signal: number): Promise<void> {
+    return this.#control.signal(token, signal);
+  }
+
+  /** Resolves when the init has answered. */
+  ping(): Promise<void> {
+    return this.#control.ping();
+  }
+
+  async connect(port: number, signal?: AbortSignal): Promise<Duplex> {
+    try {
+      return await openTunnel(this.#socketPath, port, signal);
+    } catch (error) {
+      if (!(error instanceof GuestProtocolError)) throw error;
+      this.#violated(error);
+      throw unintelligible(error);
+    }
+  }
+
+  /** Takes over the guest's processes: the list first, then their output and ends. Once in a connection's life. */
+  attach(attachment: Attachment): Promise<void> {
+    return this.#control.attach(attachment);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#control.close("the connection was closed");
+  }
+
+  #violated(error: GuestProtocolError): void {
+    this.#control.fail(`the init broke the protocol: ${error.message}`);
+  }
+}
+
+/** Resolves once the guest has answered the hello. */
+export async function openGuest(options: OpenGuestOptions): Promise<GuestConnection> {
+  const socket = dial(options.socketPath, connectionKind.control);
+  const reader = new FrameReader(answerPayloadMax);
+  try {
+    await receiveHello(socket, reader, options.connectTimeoutMs ?? 10_000);
+  } catch (error) {
+    socket.destroy();
+    if (error instanceof GuestProtocolError) throw unavailable(error.message, error);
+    throw error;
+  }
+  return new GuestConnection({ ...options, socket, reader });
+}
+
+async function receiveHello(socket: Socket, reader: FrameReader, timeoutMs: number): Promise<void> {
+  const received = deferWithDeadline<void>({ timeoutMs, what: "Connecting to the sandbox's init" });
+  const onData = (piece: Buffer): void => {
+    try {
+      reader.push(piece);
+      const hello = reader.takeBytes(helloBytes);
+      if (hello === undefined) return;
+      checkHello(hello, connectionKind.control);
+      socket.pause();
+      received.resolve();
+    } catch (error) {
+      received.reject(error);
+    }
+  };
+  const onError = (error: Error): void => received.reject(unavailable("nothing listens there", error));
+  const onClose = (): void => received.reject(unavailable("it closed the connection"));
+  socket.on("data", onData).on("error", onError).on("end", onClose).on("close", onClose);
+  try {
+    await received.promise;
+  } finally {
+    socket.off("data", onData).off("end", onClose).off("close", onClose).off("error", onError);
+    // Until the connection's own listeners are there, an error must not be thrown.
+    socket.on("error", () => undefined);
+  }
+}

@@ -1,0 +1,244 @@
+// What the frames mean: encoding of everything a host sends, decoding and checking of everything a guest answers.
+import { AppError } from "../../core/errors.ts";
+import type { FileInfo, FileType, OutputStream, ProcessEnd, SpawnRequest } from "../../sandbox-api/machine.ts";
+import { type Frame, FrameWriter, PayloadReader } from "./frames.ts";
+import { GuestProtocolError } from "./guest-errors.ts";
+import {
+  argumentsMax,
+  controlPayloadMax,
+  frameHeaderBytes,
+  frameType,
+  nameBytesMax,
+  operationBytesMax,
+  ownerBytesMax,
+  pathBytesMax,
+  requestPayloadMax,
+  sourcesMax,
+  tokenMax,
+} from "./protocol.ts";
+
+const tokenPattern = /^[a-z0-9]{1,32}$/;
+const streamNumbers = { stdout: 1, stderr: 2 } as const;
+
+function invalid(message: string, errno: string): AppError {
+  return new AppError("unprocessable", message, { details: { errno } });
+}
+
+function checkedText(text: string, what: string): string {
+  if (text.includes("\0")) throw invalid(`${what} contains a zero character.`, "EINVAL");
+  return text;
+}
+
+function checkedPath(path: string): string {
+  checkedText(path, "The path");
+  if (!path.startsWith("/")) throw invalid("The path is not absolute.", "EINVAL");
+  if (Buffer.byteLength(path) > pathBytesMax) throw invalid("The path is too long.", "ENAMETOOLONG");
+  return path;
+}
+
+function checkedToken(token: string): string {
+  if (!tokenPattern.test(token)) throw new AppError("internal", "A process token is not one.");
+  return token;
+}
+
+export function encodeSpawn(request: number, { token, argv, workingDir, environment }: SpawnRequest): Buffer {
+  const variables = Object.entries(environment);
+  if (argv.length === 0) throw invalid("The command is empty.", "EINVAL");
+  if (argv.length > argumentsMax || variables.length > argumentsMax) {
+    throw invalid("The arguments or environment variables are too many.", "E2BIG");
+  }
+  const writer = new FrameWriter().text(checkedToken(token)).text(checkedPath(workingDir)).u32(argv.length);
+  for (const argument of argv) writer.text(checkedText(argument, "An argument"));
+  writer.u32(variables.length);
+  for (const [name, value] of variables) writer.text(checkedText(`${name}=${value}`, "An environment variable"));
+  const frame = writer.frame(frameType.spawn, request);
+  if (frame.length > controlPayloadMax + frameHeaderBytes) {
+    throw invalid("The arguments and environment are too long.", "E2BIG");
+  }
+  return frame;
+}
+
+export function encodeSignal(request: number, token: string, signal: number): Buffer {
+  return new FrameWriter().u32(signal).text(checkedToken(token)).frame(frameType.signal, request);
+}
+
+export function encodeAck(channel: number, stream: OutputStream, offset: number): Buffer {
+  return new FrameWriter().u8(streamNumbers[stream]).u64(offset).frame(frameType.ack, channel);
+}
+
+/** A frame that consists of its type and channel. */
+export function encodeEmpty(type: number, channel: number): Buffer {
+  return new FrameWriter().frame(type, channel);
+}
+
+export function encodeStat(path: string): Buffer {
+  return new FrameWriter().text(checkedPath(path)).frame(frameType.stat, 0);
+}
+
+export function encodeList(path: string, entriesMax: number): Buffer {
+  return new FrameWriter().u32(entriesMax).text(checkedPath(path)).frame(frameType.list, 0);
+}
+
+const toTheEnd = 0xffff_ffff_ffff_ffffn;
+
+export function encodeRead(path: string, offset: number, length: number | undefined): Buffer {
+  return new FrameWriter()
+    .u64(offset)
+    .u64(length ?? toTheEnd)
+    .text(checkedPath(path))
+    .frame(frameType.read, 0);
+}
+
+function putMode(writer: FrameWriter, mode: number | undefined): FrameWriter {
+  return writer.u8(mode === undefined ? 0 : 1).u32((mode ?? 0) & 0o7777);
+}
+
+export function encodeWrite(path: string, mode: number | undefined): Buffer {
+  return putMode(new FrameWriter(), mode).text(checkedPath(path)).frame(frameType.write, 0);
+}
+
+export function encodeMakeDirectory(path: string, mode: number | undefined): Buffer {
+  return putMode(new FrameWriter(), mode).text(checkedPath(path)).frame(frameType.makeDirectory, 0);
+}
+
+export function encodeRemove(path: string, recursive: boolean): Buffer {
+  return new FrameWriter()
+    .u8(recursive ? 1 : 0)
+    .text(checkedPath(path))
+    .frame(frameType.remove, 0);
+}
+
+export function encodeConcatenate(path: string, sources: readonly string[], mode: number | undefined): Buffer {
+  if (sources.length > sourcesMax) throw new AppError("too_large", `At most ${sourcesMax} files can be joined.`);
+  const writer = putMode(new FrameWriter(), mode).text(checkedPath(path)).u32(sources.length);
+  for (const source of sources) writer.text(checkedPath(source));
+  const frame = writer.frame(frameType.concatenate, 0);
+  if (frame.length > requestPayloadMax + frameHeaderBytes) {
+    throw new AppError("too_large", "The paths of the files to be joined are too long.");
+  }
+  return frame;
+}
+
+export function encodeConnect(port: number): Buffer {
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    throw new AppError("invalid_request", "A port is a number from 1 to 65535.");
+  }
+  return new FrameWriter().u16(port).frame(frameType.connect, 0);
+}
+
+export type ProcessMessage = { token: string; pid: number; acked: [number, number]; end: ProcessEnd | undefined };
+
+function readEnd(kind: number, value: number): ProcessEnd | undefined {
+  if (kind === 0 && value === 0) return undefined;
+  if (kind === 1 && value <= 255) return { code: value };
+  if (kind === 2 && value >= 1 && value <= 64) return { signal: value };
+  throw new GuestProtocolError("an end of a process makes no sense");
+}
+
+function readPid(reader: PayloadReader): number {
+  const pid = reader.u32();
+  if (pid < 1 || pid > 0x7fff_ffff) throw new GuestProtocolError("a pid makes no sense");
+  return pid;
+}
+
+export function decodeProcess(frame: Frame): ProcessMessage {
+  const reader = new PayloadReader(frame.payload);
+  const pid = readPid(reader);
+  const acked: [number, number] = [reader.u64(), reader.u64()];
+  const end = readEnd(reader.u8(), reader.u32());
+  const token = reader.text(tokenMax);
+  reader.finish();
+  if (!tokenPattern.test(token)) throw new GuestProtocolError("a token makes no sense");
+  return { token, pid, acked, end };
+}
+
+export type SpawnedMessage = { errno: number; step: string; pid: number; channel: number };
+
+export function decodeSpawned(frame: Frame): SpawnedMessage {
+  const reader = new PayloadReader(frame.payload);
+  const errno = reader.u32();
+  const pid = errno === 0 ? readPid(reader) : reader.u32();
+  const channel = reader.u32();
+  const step = readOperation(reader);
+  reader.finish();
+  return { errno, step, pid, channel };
+}
+
+export function decodeSignalled(frame: Frame): number {
+  const reader = new PayloadReader(frame.payload);
+  const errno = reader.u32();
+  reader.finish();
+  return errno;
+}
+
+export type OutputMessage = { stream: OutputStream; offset: number; bytes: Buffer };
+
+export function decodeOutput(frame: Frame): OutputMessage {
+  const reader = new PayloadReader(frame.payload);
+  const number = reader.u8();
+  if (number !== 1 && number !== 2) throw new GuestProtocolError("an output stream makes no sense");
+  const offset = reader.u64();
+  const bytes = reader.rest();
+  if (bytes.length === 0) throw new GuestProtocolError("an output frame is empty");
+  return { stream: number === 1 ? "stdout" : "stderr", offset, bytes };
+}
+
+export function decodeExit(frame: Frame): ProcessEnd {
+  const reader = new PayloadReader(frame.payload);
+  const end = readEnd(reader.u8(), reader.u32());
+  reader.finish();
+  if (end === undefined) throw new GuestProtocolError("an end of a process makes no sense");
+  return end;
+}
+
+const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
+
+function readAttributes(reader: PayloadReader): FileInfo {
+  const type = fileTypes[reader.u8()];
+  const mode = reader.u32();
+  if (type === undefined || mode > 0o7777) throw new GuestProtocolError("a file's attributes make no sense");
+  const uid = reader.u32();
+  const gid = reader.u32();
+  const sizeBytes = reader.u64();
+  const modifiedAtMs = reader.i64();
+  const owner = reader.text(ownerBytesMax);
+  const group = reader.text(ownerBytesMax);
+  const name = reader.text(nameBytesMax);
+  return { name, type, sizeBytes, mode, uid, gid, owner, group, modifiedAtMs };
+}
+
+export function decodeAttributes(frame: Frame): FileInfo {
+  const reader = new PayloadReader(frame.payload);
+  const info = readAttributes(reader);
+  reader.finish();
+  return info;
+}
+
+export function decodeEntries(frame: Frame): FileInfo[] {
+  const reader = new PayloadReader(frame.payload);
+  const entries: FileInfo[] = [];
+  while (reader.hasMore) entries.push(readAttributes(reader));
+  return entries;
+}
+
+export function decodeBody(frame: Frame): { length: number; info: FileInfo } {
+  const reader = new PayloadReader(frame.payload);
+  const length = reader.u64();
+  const info = readAttributes(reader);
+  reader.finish();
+  return { length, info };
+}
+
+function readOperation(reader: PayloadReader): string {
+  const operation = reader.text(operationBytesMax);
+  if (!/^[a-z]*$/.test(operation)) throw new GuestProtocolError("an operation's name makes no sense");
+  return operation;
+}
+
+export function decodeFailed(frame: Frame): { errno: number; operation: string } {
+  const reader = new PayloadReader(frame.payload);
+  const errno = reader.u32();
+  const operation = readOperation(reader);
+  reader.finish();
+  return { errno, operation };
+}

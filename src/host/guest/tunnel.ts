@@ -1,0 +1,39 @@
+// A byte stream from the host to a TCP port inside a sandbox.
+import type { Socket } from "node:net";
+import { AppError } from "../../core/errors.ts";
+import { errnoName, GuestProtocolError } from "./guest-errors.ts";
+import { decodeFailed, encodeConnect } from "./messages.ts";
+import { connectionKind, frameType } from "./protocol.ts";
+import { WorkerLink } from "./worker-link.ts";
+
+const connectTimeoutMs = 15_000;
+
+/** The socket once a server inside has accepted; its first unread byte is the first one from that server. */
+export async function openTunnel(socketPath: string, port: number, signal?: AbortSignal): Promise<Socket> {
+  const request = encodeConnect(port);
+  signal?.throwIfAborted();
+  const link = new WorkerLink(socketPath, connectionKind.tunnel, request);
+  try {
+    const what = `Connecting to port ${port}`;
+    const frame = await link.next({ timeoutMs: connectTimeoutMs, signal, what });
+    if (frame.type === frameType.failed) throw connectError(decodeFailed(frame).errno, port);
+    if (frame.type !== frameType.done || frame.payload.length > 0) {
+      throw new GuestProtocolError("a tunnel's answer is of another type");
+    }
+    const { socket, rest } = link.release();
+    if (rest.length > 0) socket.unshift(rest);
+    return socket;
+  } catch (error) {
+    link[Symbol.dispose]();
+    throw error;
+  }
+}
+
+function connectError(errno: number, port: number): AppError {
+  const name = errnoName(errno);
+  const details = { errno: name };
+  if (name === "EAGAIN") {
+    return new AppError("rate_limited", "Too many connections to ports of this sandbox are open.", { details });
+  }
+  return new AppError("upstream_failed", `Nothing answers on port ${port} of the sandbox (${name}).`, { details });
+}
