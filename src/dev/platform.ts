@@ -3,6 +3,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { readControlPlaneConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
+import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { loadSealKey } from "../core/seal.ts";
 import { createEdge } from "../edge/server.ts";
@@ -58,7 +59,11 @@ export async function startPlatform({ env, overrides = {}, log, createDriver }: 
   const listener = opened.use(await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000"));
   const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
   const host = opened.use(await startHost({ config: hostConfig, driver, version, log, opened }));
-  const config = readControlPlaneConfig(settings, { dataDir, origin: listener.origin, pathPrefix });
+  const config = readControlPlaneConfig(settings, {
+    dataDir,
+    origin: publicOrigin(settings, listener.origin),
+    pathPrefix,
+  });
   const controlPlane = opened.use(await openControlPlane({ config, host, log }));
   await controlPlane.reconcile();
   const edge = createEdge({
@@ -89,6 +94,22 @@ export async function startPlatform({ env, overrides = {}, log, createDriver }: 
       await stack.disposeAsync();
     },
   };
+}
+
+/** The origin clients use; behind a proxy it is not the one this process listens on. */
+function publicOrigin(settings: Readonly<Record<string, string | undefined>>, listening: string): string {
+  const text = settings.CATNAP_PUBLIC_URL || listening;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (
+    url === undefined ||
+    !/^https?:$/.test(url.protocol) ||
+    url.pathname !== "/" ||
+    url.search !== "" ||
+    url.username !== ""
+  ) {
+    throw new AppError("invalid_request", "CATNAP_PUBLIC_URL must be an origin such as https://sandboxes.example.com");
+  }
+  return url.origin;
 }
 
 async function startHost(options: {
