@@ -21,6 +21,7 @@ import { createReconciler } from "./sandboxes/reconcile.ts";
 import { mountSandboxes } from "./sandboxes/routes.ts";
 import { createSandboxService } from "./sandboxes/service.ts";
 import { createSandboxStore, type SandboxStore } from "./sandboxes/store.ts";
+import { createSandboxViews } from "./sandboxes/views.ts";
 
 export type ControlPlaneOptions = {
   config: ControlPlaneConfig;
@@ -92,7 +93,13 @@ function openSandboxes({ config, host, log, database, sealKey, store, opened }: 
   });
   opened.use(loop);
   opened.use(creations);
-  const service = createSandboxService({ store, creations, presenter, poke });
+  const service = createSandboxService({
+    store,
+    creations,
+    presenter,
+    views: createSandboxViews({ store, presenter }),
+    poke,
+  });
   const list = createSandboxList({ store: createListStore(database), presenter, sealKey });
   return { routes: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => loop.run() };
 }

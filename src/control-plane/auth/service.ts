@@ -1,21 +1,12 @@
-// Turns a credential into a caller: looks its hash up, remembers it briefly, and resolves the workspace it acts in.
-import { BoundedMap } from "../../core/bounded-map.ts";
+// Turns a credential into a caller, and resolves the workspace it acts in.
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import { generateApiKey, hashApiKey } from "./api-keys.ts";
 import type { Caller } from "./caller.ts";
 import type { AuthStore, CredentialRow } from "./store.ts";
 
-const verifiedMax = 10_000;
-/** How long a change made by another process may go unseen; a revocation by this one takes effect at once. */
-const verifiedTtlMs = 5_000;
-
-type Verified = { row: CredentialRow; at: number };
-
 export class Authentication {
   readonly #store: AuthStore;
-  /** By hash: the keys themselves are not kept in memory, and lookups reveal nothing by their timing. */
-  readonly #verified = new BoundedMap<string, Verified>(verifiedMax);
 
   constructor(store: AuthStore) {
     this.#store = store;
@@ -30,7 +21,7 @@ export class Authentication {
   /** The caller acting in a workspace chosen by name; its own when none is. */
   enter(caller: Caller, workspace: string | undefined): Caller {
     if (workspace === undefined || workspace === caller.workspace) return caller;
-    const workspaceId = this.#store.findWorkspaceId(workspace);
+    const workspaceId = isWorkspaceName(workspace) ? this.#store.findWorkspaceId(workspace) : undefined;
     if (workspaceId === undefined) throw new AppError("not_found", "There is no such workspace.");
     const role = this.#store.findRole(workspaceId, caller.principalId);
     if (role === undefined) throw new AppError("forbidden", "The credential does not give access to this workspace.");
@@ -61,25 +52,22 @@ export class Authentication {
 
   /** Resolves once no request is accepted with the key any more. */
   async revokeApiKey(workspaceId: string, keyId: string): Promise<void> {
-    const tokenHash = await this.#store.revokeApiKey(workspaceId, keyId, new Date().toISOString());
-    if (tokenHash === undefined) throw new AppError("not_found", "There is no such API key.");
-    this.#verified.delete(tokenHash);
+    const revoked = await this.#store.revokeApiKey(workspaceId, keyId, new Date().toISOString());
+    if (!revoked) throw new AppError("not_found", "There is no such API key.");
   }
 
+  /** Looked up by hash: neither the key nor its timing tells anything. The store keeps answers in memory until a change. */
   #verify(credential: string): CredentialRow {
-    const tokenHash = hashApiKey(credential);
-    const now = Date.now();
-    let verified = this.#verified.get(tokenHash);
-    if (verified === undefined || now - verified.at > verifiedTtlMs) {
-      const row = this.#store.findCredential(tokenHash);
-      if (row === undefined || row.revoked_at !== null) throw rejected();
-      verified = { row, at: now };
-      this.#verified.set(tokenHash, verified);
-    }
-    const { expires_at } = verified.row;
-    if (expires_at !== null && Date.parse(expires_at) <= now) throw rejected();
-    return verified.row;
+    const row = this.#store.findCredential(hashApiKey(credential));
+    if (row === undefined || row.revoked_at !== null) throw rejected();
+    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw rejected();
+    return row;
   }
+}
+
+/** Anything longer is not even looked up. */
+function isWorkspaceName(text: string): boolean {
+  return /^[a-z0-9-]{1,63}$/.test(text);
 }
 
 function rejected(): AppError {

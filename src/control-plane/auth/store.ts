@@ -17,7 +17,7 @@ export type CredentialRow = {
 export type AuthStore = ReturnType<typeof createAuthStore>;
 
 export function createAuthStore(database: Database) {
-  const credential = database.prepareRead<CredentialRow>(
+  const credential = database.prepareRememberedRead<CredentialRow>(
     `select k.id as key_id, k.expires_at, k.revoked_at, k.user_id, u.name as user_name,
             k.workspace_id, w.name as workspace, m.role
        from api_keys k
@@ -26,9 +26,9 @@ export function createAuthStore(database: Database) {
        join members m on m.workspace_id = k.workspace_id and m.user_id = k.user_id
       where k.token_hash = ?`,
   );
-  const workspaceByName = database.prepareRead<{ id: string }>("select id from workspaces where name = ?");
-  const workspaceById = database.prepareRead<{ name: string }>("select name from workspaces where id = ?");
-  const membership = database.prepareRead<{ role: Role }>(
+  const workspaceByName = database.prepareRememberedRead<{ id: string }>("select id from workspaces where name = ?");
+  const workspaceById = database.prepareRememberedRead<{ name: string }>("select name from workspaces where id = ?");
+  const membership = database.prepareRememberedRead<{ role: Role }>(
     "select role from members where workspace_id = ? and user_id = ?",
   );
   return {
@@ -40,17 +40,17 @@ export function createAuthStore(database: Database) {
       await database.kysely.insertInto("api_keys").values(row).execute();
       await database.flush();
     },
-    /** The key's hash, or undefined when the workspace has no such key. Keeps the time of an earlier revocation. */
-    async revokeApiKey(workspaceId: string, keyId: string, at: string): Promise<string | undefined> {
+    /** Whether the workspace has the key. Keeps the time of an earlier revocation. */
+    async revokeApiKey(workspaceId: string, keyId: string, at: string): Promise<boolean> {
       const row = await database.kysely
         .updateTable("api_keys")
         .set((set) => ({ revoked_at: set.fn.coalesce("revoked_at", set.val(at)) }))
         .where("workspace_id", "=", workspaceId)
         .where("id", "=", keyId)
-        .returning("token_hash")
+        .returning("id")
         .executeTakeFirst();
       await database.flush();
-      return row?.token_hash;
+      return row !== undefined;
     },
   };
 }

@@ -10,9 +10,14 @@ export type PreparedRead<Row> = {
   all(...values: Value[]): Row[];
 };
 
+/** The same for questions asked again and again: the row is kept until something is committed, and must not be changed. */
+export type RememberedRead<Row> = { first(...values: Value[]): Readonly<Row> | undefined };
+
 export type Database = AsyncDisposable & {
   readonly kysely: Kysely<Tables>;
   prepareRead<Row>(text: string): PreparedRead<Row>;
+  /** For small rows: up to ten thousand of them are kept. */
+  prepareRememberedRead<Row>(text: string): RememberedRead<Row>;
   /** Resolves once every commit made before the call survives a loss of power; a commit alone survives the process's death. */
   flush(): Promise<void>;
 };

@@ -157,6 +157,7 @@ export class Creations implements AsyncDisposable {
       id,
       workspaceId: caller.workspaceId,
       name,
+      revision: 1,
       status: "DEPLOYING",
       displayName,
       externalId,

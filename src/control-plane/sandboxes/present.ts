@@ -11,17 +11,19 @@ import type { SandboxRecord } from "./record.ts";
 
 export type PresenterOptions = { host: Host; sealKey: SealKey; address: AddressSettings; region: string };
 
+/** The part that changes without the record: what the host says. */
+export type LiveSandbox = Required<Pick<Sandbox, "errors">> & Pick<Sandbox, "state" | "lastUsedAt">;
+
 export type Presenter = ReturnType<typeof createPresenter>;
 
 export function createPresenter({ host, sealKey, address, region }: PresenterOptions) {
   const openEnvs = ({ id, sealedEnvs }: SandboxRecord): Env[] =>
     sealedEnvs === undefined ? [] : JSON.parse(sealKey.open(sealedEnvs, envsOf(id)));
 
-  /** As list items show it: without `errors` and `events`. */
-  const presentItem = (record: SandboxRecord, caller: Caller, showSecrets = false): Sandbox => {
+  /** The part that stays the same until the record changes. */
+  const presentRecord = (record: SandboxRecord, caller: Caller, showSecrets = false): Sandbox => {
     const { spec } = record;
     const envs = openEnvs(record);
-    const live = allows(record.status, "connect") ? host.instanceStatus(record.id) : undefined;
     return {
       metadata: {
         name: record.name,
@@ -45,20 +47,26 @@ export function createPresenter({ host, sealKey, address, region }: PresenterOpt
           ? spec
           : { ...spec, runtime: { ...spec.runtime, envs: showSecrets ? envs : envs.map(maskSecret) } },
       status: record.status,
-      state: live?.state,
-      lastUsedAt: live?.lastUsedAt,
       nodeGeneration,
     };
   };
 
+  const presentLive = (record: SandboxRecord): LiveSandbox => {
+    const live = allows(record.status, "connect") ? host.instanceStatus(record.id) : undefined;
+    if (live === undefined) return { errors: [...record.errors] };
+    return { state: live.state, lastUsedAt: live.lastUsedAt, errors: [...record.errors, ...live.errors] };
+  };
+
   return {
-    presentItem,
+    presentRecord,
+    presentLive,
+    /** As list items show it: without `errors` and `events`. */
+    presentItem(record: SandboxRecord, caller: Caller): Sandbox {
+      const { state, lastUsedAt } = presentLive(record);
+      return { ...presentRecord(record, caller), state, lastUsedAt };
+    },
     present(record: SandboxRecord, caller: Caller, events: CoreEvent[], showSecrets = false): Sandbox {
-      const sandbox = presentItem(record, caller, showSecrets);
-      const live = allows(record.status, "connect") ? host.instanceStatus(record.id) : undefined;
-      sandbox.errors = live === undefined ? [...record.errors] : [...record.errors, ...live.errors];
-      sandbox.events = events;
-      return sandbox;
+      return { ...presentRecord(record, caller, showSecrets), events, ...presentLive(record) };
     },
   };
 }

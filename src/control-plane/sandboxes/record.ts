@@ -12,6 +12,8 @@ export type SandboxRecord = {
   id: string;
   workspaceId: string;
   name: string;
+  /** Goes up with every change, events included. */
+  revision: number;
   status: SandboxStatus;
   displayName: string | undefined;
   externalId: string | undefined;
@@ -35,6 +37,7 @@ export function toRow(record: SandboxRecord): SandboxRow {
     id: record.id,
     workspace_id: record.workspaceId,
     name: record.name,
+    revision: record.revision,
     status: record.status,
     holds_name: allows(record.status, "hold_name") ? 1 : 0,
     display_name: record.displayName ?? null,
@@ -58,6 +61,7 @@ export function fromRow(row: SandboxRow): SandboxRecord {
     id: row.id,
     workspaceId: row.workspace_id,
     name: row.name,
+    revision: row.revision,
     status: row.status,
     displayName: row.display_name ?? undefined,
     externalId: row.external_id ?? undefined,

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { SandboxErrorBody } from "../../contract/error.ts";
 import { implement } from "../../contract/implement.ts";
 import { bareListVersion } from "../../contract/page.ts";
-import { createSandbox, deleteSandbox, getSandbox, listSandboxes } from "../../contract/sandbox.ts";
+import { createSandbox, deleteSandbox, getSandbox, listSandboxes, type Sandbox } from "../../contract/sandbox.ts";
 import { AppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
 import { callerOf, failWith } from "../app.ts";
@@ -44,11 +44,15 @@ export function mountSandboxes(app: FastifyInstance, { service, creations, list 
     return reply.send(Readable.from(writeArray(first.value, chunks)));
   });
 
-  implement(app, getSandbox, ({ params, query }, request) =>
-    timingOf(request.raw).measureSync("store", () =>
-      service.get(callerOf(request), params.sandboxName, query.show_secrets ?? false),
-    ),
-  );
+  implement(app, getSandbox, ({ params, query }, request, reply) => {
+    const caller = callerOf(request);
+    const { sandboxName } = params;
+    const timing = timingOf(request.raw);
+    if (query.show_secrets) return timing.measureSync("store", () => service.getWithSecrets(caller, sandboxName));
+    const serialize = (sandbox: Sandbox): string => reply.serializeInput(sandbox, "200") as string;
+    const text = timing.measureSync("store", () => service.getText(caller, sandboxName, serialize));
+    return reply.header("content-type", "application/json; charset=utf-8").send(text);
+  });
 
   implement(app, deleteSandbox, ({ params }, request) =>
     timingOf(request.raw).measure("store", () => service.delete(callerOf(request), params.sandboxName)),

@@ -8,32 +8,40 @@ import type { Creations } from "./creation.ts";
 import type { Presenter } from "./present.ts";
 import { isPastRetention, type SandboxRecord } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
+import type { SandboxViews } from "./views.ts";
 
 export type SandboxServiceOptions = {
   store: SandboxStore;
   creations: Creations;
   presenter: Presenter;
+  views: SandboxViews;
   poke: () => void;
 };
 
 export type SandboxService = ReturnType<typeof createSandboxService>;
 
-export function createSandboxService({ store, creations, presenter, poke }: SandboxServiceOptions) {
+export function createSandboxService({ store, creations, presenter, views, poke }: SandboxServiceOptions) {
   const getRecord = (caller: Caller, name: string): SandboxRecord => {
     const record = isName(name) ? store.findByName(caller.workspaceId, name) : undefined;
     if (record === undefined || isPastRetention(record, Date.now())) {
-      throw new AppError("not_found", "There is no sandbox of this name.");
+      throw notFound();
     }
     return record;
   };
   return {
     /** The sandbox that has the name, else the last one that had it while its record is kept. */
-    get(caller: Caller, name: string, showSecrets: boolean): Sandbox {
-      if (showSecrets && caller.role !== "admin") {
+    getText(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): string {
+      const text = isName(name) ? views.find(caller, name, serialize) : undefined;
+      if (text === undefined) throw notFound();
+      return text;
+    },
+
+    getWithSecrets(caller: Caller, name: string): Sandbox {
+      if (caller.role !== "admin") {
         throw new AppError("forbidden", "Only administrators of the workspace may see secret values.");
       }
       const record = getRecord(caller, name);
-      return presenter.present(record, caller, store.findEvents(record.id), showSecrets);
+      return presenter.present(record, caller, store.findEvents(record.id), true);
     },
 
     /** Answers once the deletion is certain: the name is free and no request reaches it. The reconciler removes the rest. */
@@ -49,4 +57,8 @@ export function createSandboxService({ store, creations, presenter, poke }: Sand
       return presenter.present(record, caller, store.findEvents(id));
     },
   };
+}
+
+function notFound(): AppError {
+  return new AppError("not_found", "There is no sandbox of this name.");
 }

@@ -47,6 +47,7 @@ async function createSandboxes(db: Kysely<never>): Promise<void> {
     .addColumn("id", "text", (column) => column.primaryKey())
     .addColumn("workspace_id", "text", (column) => column.notNull().references("workspaces.id"))
     .addColumn("name", "text", (column) => column.notNull())
+    .addColumn("revision", "integer", (column) => column.notNull())
     .addColumn("status", "text", (column) => column.notNull())
     .addColumn("holds_name", "integer", (column) => column.notNull())
     .addColumn("display_name", "text")

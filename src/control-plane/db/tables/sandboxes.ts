@@ -6,6 +6,8 @@ export type SandboxesTable = {
   id: string;
   workspace_id: string;
   name: string;
+  /** Goes up with every change. */
+  revision: number;
   status: SandboxStatus;
   /** 1 while no other sandbox may have the name; a partial unique index enforces it. */
   holds_name: number;

@@ -1,0 +1,45 @@
+// Sandboxes as JSON text, remembered until their record changes: getting one is what clients do most.
+import type { Sandbox } from "../../contract/sandbox.ts";
+import { BoundedMap } from "../../core/bounded-map.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { Presenter } from "./present.ts";
+import { isPastRetention, type SandboxRecord } from "./record.ts";
+import type { SandboxStore } from "./store.ts";
+
+const viewsMax = 1_000;
+/** Longer texts are not remembered. */
+const viewMaxLength = 16_384;
+
+/** `open` lacks the closing brace: the part that changes by itself follows. */
+type View = { revision: number; record: SandboxRecord; open: string };
+
+export type ViewsOptions = { store: SandboxStore; presenter: Presenter };
+
+export type SandboxViews = ReturnType<typeof createSandboxViews>;
+
+export function createSandboxViews({ store, presenter }: ViewsOptions) {
+  const views = new BoundedMap<string, View>(viewsMax);
+
+  const render = (record: SandboxRecord, caller: Caller, serialize: (sandbox: Sandbox) => string): View => {
+    const sandbox = { ...presenter.presentRecord(record, caller), events: store.findEvents(record.id) };
+    const view = { revision: record.revision, record, open: serialize(sandbox).slice(0, -1) };
+    if (view.open.length <= viewMaxLength) views.set(record.id, view);
+    return view;
+  };
+
+  return {
+    /** The sandbox of that name with its secrets masked, or undefined. Store and host are asked each time. */
+    find(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): string | undefined {
+      const found = store.findRevision(caller.workspaceId, name);
+      if (found === undefined) return undefined;
+      let view = views.get(found.id);
+      if (view?.revision !== found.revision) {
+        const record = store.findById(found.id);
+        if (record === undefined) return undefined;
+        view = render(record, caller, serialize);
+      }
+      if (isPastRetention(view.record, Date.now())) return undefined;
+      return `${view.open},${JSON.stringify(presenter.presentLive(view.record)).slice(1)}`;
+    },
+  };
+}
