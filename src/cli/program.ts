@@ -133,7 +133,9 @@ async function buildProgram(
     if (second !== undefined) {
       parent =
         groups.get(first) ??
-        configure(program.command(first), context).description("create, list, show and delete sandboxes");
+        configure(program.command(first), context)
+          .description("Create, list, show and delete sandboxes.")
+          .summary("create, list, show and delete sandboxes");
       groups.set(first, parent);
     }
     const command = configure(parent.command(second ?? first), context).summary(entry.summary);

@@ -28,6 +28,8 @@ export type PlatformOptions = {
   /** Settings by the name of their variable; they win over `env`. */
   overrides?: Partial<Record<string, string>>;
   log: Logger;
+  /** Told the first API key before it begins to exist, so that a crash cannot leave a key that nobody was told. */
+  saveFirstKey?: (apiKey: string, place: { url: string; dataDir: string }) => void;
   /** Another driver than the OCI one, for tests. */
   createDriver?: (config: HostConfig, log: Logger) => Driver;
 };
@@ -47,7 +49,8 @@ export type Platform = AsyncDisposable & {
 };
 
 /** Resolves when the platform serves requests. Disposing it puts every sandbox to sleep and stops serving; they outlive the process. */
-export async function startPlatform({ env, overrides = {}, log, createDriver }: PlatformOptions): Promise<Platform> {
+export async function startPlatform(options: PlatformOptions): Promise<Platform> {
+  const { env, overrides = {}, log, createDriver, saveFirstKey } = options;
   const settings = { ...env, ...overrides };
   const hostConfig = readHostConfig(settings, projectRoot);
   const { dataDir } = hostConfig;
@@ -64,7 +67,14 @@ export async function startPlatform({ env, overrides = {}, log, createDriver }: 
     origin: publicOrigin(settings, listener.origin),
     pathPrefix,
   });
-  const controlPlane = opened.use(await openControlPlane({ config, host, log }));
+  const controlPlane = opened.use(
+    await openControlPlane({
+      config,
+      host,
+      log,
+      saveFirstKey: (apiKey) => saveFirstKey?.(apiKey, { url: listener.origin, dataDir }),
+    }),
+  );
   await controlPlane.reconcile();
   const edge = createEdge({
     directory: controlPlane.directory,

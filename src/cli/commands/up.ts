@@ -85,7 +85,12 @@ async function up(options: Options, context: CliContext): Promise<void> {
   );
   await untilStopped(context, say, async (stop) => {
     const startPlatform = await context.loadPlatform();
-    const platform = await startPlatform({ env: { ...context.env }, overrides, log }).catch(explainStart);
+    const platform = await startPlatform({
+      env: { ...context.env },
+      overrides,
+      log,
+      saveFirstKey: (apiKey, { url, dataDir }) => writeCredentialsFile(credentialsPath(dataDir), { url, apiKey }),
+    }).catch(explainStart);
     return { platform, ready: announce({ platform, options, context, say, stop, startedAtMs }) };
   });
 }
@@ -133,17 +138,17 @@ async function announce({ platform, options, context, say, stop, startedAtMs }: 
   say(`${lines.join("\n")}\n\n`);
 }
 
-/** The key exists in the clear only now; later starts keep the file and bring its address up to date. */
+/** Brings the file's address up to date. */
 function keepCredentials(platform: Platform, path: string, warn: (message: string) => void): Credentials | undefined {
   const { url, workspace, region, firstApiKey } = platform;
-  const known = firstApiKey === undefined ? readCredentialsFile(path, warn) : undefined;
+  const known = readCredentialsFile(path, warn);
   const apiKey = firstApiKey ?? known?.apiKey;
   if (apiKey === undefined) {
     warn(`${path} is gone, and with it the API key; use another key of the workspace in CATNAP_API_KEY`);
     return undefined;
   }
   const credentials = { url, apiKey, workspace, region };
-  if (known === undefined || known.url !== url || known.region !== region || known.workspace !== workspace) {
+  if (known?.apiKey !== apiKey || known.url !== url || known.region !== region || known.workspace !== workspace) {
     writeCredentialsFile(path, credentials);
   }
   return credentials;

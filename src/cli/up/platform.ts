@@ -19,6 +19,8 @@ export type PlatformOptions = {
   /** Settings from flags, by the name of the environment variable they mirror; they win over `env`. */
   overrides: Partial<Record<string, string>>;
   log: Logger;
+  /** Told the first API key before it begins to exist, so that a crash cannot leave a key that nobody was told. */
+  saveFirstKey?: (apiKey: string, place: { url: string; dataDir: string }) => void;
 };
 
 export type StartPlatform = (options: PlatformOptions) => Promise<Platform>;
