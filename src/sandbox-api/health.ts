@@ -30,7 +30,7 @@ export function registerHealthRoutes(app: App, build: Build): void {
   });
 
   app.route({
-    method: ["GET", "POST", "PUT", "DELETE"],
+    method: ["GET", "HEAD", "POST", "PUT", "DELETE"],
     url: "/",
     handler: () => ({
       message: "This is the API of a sandbox.",

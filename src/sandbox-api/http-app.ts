@@ -33,6 +33,7 @@ const preflightHeaders = {
 export function createApp({ log, build }: { log: Logger; build: Build }): App {
   const app = fastify({
     logger: false,
+    exposeHeadRoutes: false,
     bodyLimit: jsonMaxBytes,
     routerOptions: { maxParamLength: parameterMaxLength },
     frameworkErrors: (error, request, reply) => {
@@ -45,8 +46,11 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
     reply.headers(commonHeaders);
     if (request.method === "OPTIONS") return reply.headers(preflightHeaders).code(204).send();
   });
-  app.addHook("onSend", async (request, reply) => {
+  app.addHook("onSend", async (request, reply, payload) => {
     reply.header("server-timing", timingOf(request.raw).header());
+    if (request.method !== "HEAD" || typeof payload !== "string") return payload;
+    reply.header("content-length", Buffer.byteLength(payload));
+    return null;
   });
   addErrorAnswers(app, log);
   registerHealthRoutes(app, build);

@@ -41,7 +41,7 @@ export function route<Declared extends Endpoint>(
   const body = validator("body", declared.body, false);
   for (const url of [declared.path, ...paths]) {
     app.route({
-      method: declared.method,
+      method: declared.method === "GET" ? ["GET", "HEAD"] : declared.method,
       url,
       bodyLimit: bodyMaxBytes,
       handler: async (request, reply) => {

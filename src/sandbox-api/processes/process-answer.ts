@@ -1,6 +1,16 @@
 // How a process is answered as JSON.
 import type { ProcessLogs, ProcessResponse } from "../../contract/sandbox-api/process.ts";
+import { readTail } from "./output-tail.ts";
 import type { Process } from "./process.ts";
+
+/** With the newest output; an answer that names the end has all output before it. */
+export async function processAnswerWithTail(process: Process, maxBytes: number): Promise<ProcessResponse> {
+  for (;;) {
+    const { hasEnded } = process;
+    const tail = await readTail(process.journal, maxBytes, process.record.name);
+    if (hasEnded === process.hasEnded) return processAnswer(process, tail);
+  }
+}
 
 /** Null output members say that this answer carries no output, as against empty output. */
 export function processAnswer({ record }: Process, output: ProcessLogs | undefined): ProcessResponse {

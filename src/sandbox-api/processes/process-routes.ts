@@ -18,7 +18,7 @@ import type { SessionContext } from "../session-context.ts";
 import { EventFramer, event, followOutput, keepalive, LineFramer } from "./output-stream.ts";
 import { inlineTailBytes, logsTailBytes, readTail } from "./output-tail.ts";
 import type { Process } from "./process.ts";
-import { processAnswer } from "./process-answer.ts";
+import { processAnswer, processAnswerWithTail } from "./process-answer.ts";
 import { describeStartFailure, toStartRequest } from "./start-request.ts";
 
 const execKeepaliveMs = 5_000;
@@ -37,7 +37,7 @@ export function registerProcessRoutes(app: App): void {
     if (streams) return sendStream(reply, "application/x-ndjson", execEvents(process, body, gone));
     if (body.waitForCompletion !== true) return processAnswer(process, undefined);
     await timing.measure("guest", () => waitForEnd(process, body, gone));
-    return processAnswer(process, await readTail(process.journal, logsTailBytes, process.record.name));
+    return processAnswerWithTail(process, logsTailBytes);
   });
 
   route(app, listProcesses, ({ session }) =>
@@ -45,8 +45,7 @@ export function registerProcessRoutes(app: App): void {
   );
 
   route(app, getProcess, async ({ params, session }) => {
-    const process = session.processes.get(params.identifier);
-    return processAnswer(process, await readTail(process.journal, inlineTailBytes, process.record.name));
+    return processAnswerWithTail(session.processes.get(params.identifier), inlineTailBytes);
   });
 
   route(app, getProcessLogs, ({ params, session }) => {
@@ -117,8 +116,7 @@ async function* execEvents(process: Process, request: ProcessRequest, gone: Abor
     yield event("error", failure instanceof AppError ? failure.message : "The process could not be followed.");
     return;
   }
-  const output = await readTail(process.journal, inlineTailBytes, process.record.name);
-  yield event("result", JSON.stringify(processAnswer(process, output)));
+  yield event("result", JSON.stringify(await processAnswerWithTail(process, inlineTailBytes)));
 }
 
 async function* logLines(process: Process, gone: AbortSignal): AsyncGenerator<Buffer> {

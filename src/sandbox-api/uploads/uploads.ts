@@ -124,6 +124,8 @@ export class Uploads {
       },
     });
     body.once("error", (error) => measured.destroy(error));
+    // The write may not have begun to listen, or have given up already; its own failure tells.
+    measured.on("error", () => undefined);
     const either = AbortSignal.any([signal, upload.aborted.signal]);
     await files.write(partPath(upload, file), body.pipe(measured), { mode: 0o600, signal: either });
     if (upload.aborted.signal.aborted || !this.#uploads.has(upload.uploadId)) throw upload.aborted.signal.reason;

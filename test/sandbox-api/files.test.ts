@@ -1,0 +1,330 @@
+// Files and directories over HTTP: paths, reading, writing, ranges, removal.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import type { Directory, FileWithContent } from "../../src/contract/sandbox-api/filesystem.ts";
+import { form } from "./form.ts";
+import { type Answer, TestSandbox } from "./harness.ts";
+
+let sandbox: TestSandbox;
+before(async () => {
+  sandbox = await TestSandbox.start();
+});
+after(() => sandbox[Symbol.asyncDispose]());
+
+const encoded = (path: string): string => encodeURIComponent(path);
+const work = (...parts: string[]): string => join(sandbox.workingDir, ...parts);
+
+async function put(path: string, json: object): Promise<Answer> {
+  return sandbox.ask("PUT", `/filesystem/${path}`, { json });
+}
+
+function assertError(answer: Answer, status: number, message?: RegExp): void {
+  assert.equal(answer.status, status, answer.text);
+  assert.deepEqual(Object.keys(answer.json as object), ["error"]);
+  if (message !== undefined) assert.match((answer.json as { error: string }).error, message);
+}
+
+suite("paths", () => {
+  const paths: [what: string, raw: () => string, path: () => string][] = [
+    ["a plain path is relative to the working directory", () => "p/a.txt", () => work("p/a.txt")],
+    ["an encoded slash makes it absolute", () => encoded(work("p/b.txt")), () => work("p/b.txt")],
+    [
+      "an encoded slash without one in front is absolute too",
+      () => encoded(work("p/c.txt").slice(1)),
+      () => work("p/c.txt"),
+    ],
+    ["a double slash makes it absolute", () => work("p/d.txt"), () => work("p/d.txt")],
+    ["~ is the home directory", () => "~/e.txt", () => join(sandbox.homeDir, "e.txt")],
+    ["an encoded ~ path is in the home directory", () => encoded("~/f.txt"), () => join(sandbox.homeDir, "f.txt")],
+    ["spaces and other characters are decoded", () => "p/%20g%3F%C3%A9.txt", () => work("p/ g?é.txt")],
+    ["dots are resolved", () => "p/x/../h.txt", () => work("p/h.txt")],
+    ["a lower-case encoding counts", () => encoded(work("p/i.txt")).replaceAll("%2F", "%2f"), () => work("p/i.txt")],
+  ];
+  for (const [what, raw, path] of paths) {
+    test(what, async () => {
+      const answer = await put(raw(), { content: what });
+      assert.deepEqual(
+        [answer.status, answer.json],
+        [200, { path: path(), message: "File created/updated successfully" }],
+      );
+      assert.equal(readFileSync(path(), "utf8"), what);
+      const read = await sandbox.ask("GET", `/filesystem/${raw()}`);
+      assert.equal((read.json as FileWithContent).content, what);
+    });
+  }
+
+  test("nothing after the prefix is the working directory", async () => {
+    for (const path of ["/filesystem", "/filesystem/", "/filesystem/?x=1"]) {
+      assert.equal(((await sandbox.ask("GET", path)).json as Directory).path, sandbox.workingDir);
+    }
+  });
+
+  test("what is no path is 400", async () => {
+    assertError(await sandbox.ask("GET", "/filesystem/a%00b"), 400, /NUL/);
+    assertError(await sandbox.ask("GET", "/filesystem/a%ff"), 400);
+    assertError(await sandbox.ask("GET", `/filesystem/${"x/".repeat(2_100)}`), 400, /4095/);
+  });
+});
+
+suite("reading", () => {
+  test("a file as JSON has its facts and an empty name", async () => {
+    writeFileSync(work("facts.txt"), "h\u00e9llo \u0001\n", { mode: 0o640 });
+    const answer = await sandbox.ask("GET", "/filesystem/facts.txt");
+    const { lastModified, ...rest } = answer.json as FileWithContent;
+    assert.deepEqual(rest, {
+      path: work("facts.txt"),
+      name: "",
+      permissions: "0640",
+      size: 9,
+      owner: "root",
+      group: "root",
+      content: "h\u00e9llo \u0001\n",
+    });
+    assert.ok(Math.abs(Date.parse(lastModified) - statSync(work("facts.txt")).mtimeMs) < 1_000);
+  });
+
+  test("characters and bytes of every kind come through the pieces a large file is read in", async () => {
+    const content = '\u20ac"\\\n\u0007\u{1f600}'.repeat(100_000);
+    writeFileSync(work("large.txt"), content);
+    const answer = await sandbox.ask("GET", "/filesystem/large.txt");
+    assert.equal((answer.json as FileWithContent).content, content);
+  });
+
+  test("a file above 64 MiB is not answered as JSON, and the refusal says what to do", async () => {
+    writeFileSync(work("huge.bin"), Buffer.alloc(64 * 1024 * 1024 + 1));
+    assertError(await sandbox.ask("GET", "/filesystem/huge.bin"), 422, /download=true/);
+  });
+
+  test("a directory lists files and subdirectories one level deep", async () => {
+    mkdirSync(work("dir/sub/deeper"), { recursive: true });
+    writeFileSync(work("dir/b.txt"), "bb");
+    writeFileSync(work("dir/a.txt"), "a");
+    symlinkSync("a.txt", work("dir/link"));
+    for (const path of [
+      "/filesystem/dir",
+      `/filesystem/tree/${encoded(work("dir"))}`,
+      `/filesystem/tree/${work("dir")}`,
+    ]) {
+      const found = (await sandbox.ask("GET", path)).json as Directory;
+      assert.deepEqual([found.path, found.name], [work("dir"), "dir"]);
+      assert.deepEqual(found.subdirectories, [{ path: work("dir/sub"), name: "sub" }]);
+      assert.deepEqual(
+        found.files.map(({ name }) => name),
+        ["a.txt", "b.txt", "link"],
+      );
+      assert.deepEqual([found.files[1]!.path, found.files[1]!.size], [work("dir/b.txt"), 2]);
+    }
+  });
+
+  test("a tree of something that is no directory is 400, of nothing 404", async () => {
+    writeFileSync(work("leaf"), "");
+    assertError(await sandbox.ask("GET", `/filesystem/tree/${encoded(work("leaf"))}`), 400, /not a directory/);
+    assertError(await sandbox.ask("GET", `/filesystem/tree/${encoded(work("none"))}`), 404);
+  });
+
+  test("what is not there is 404", async () => {
+    assertError(await sandbox.ask("GET", "/filesystem/none"), 404);
+    assertError(await sandbox.ask("GET", "/filesystem/none?download=true"), 404);
+  });
+
+  test("names from inside are only data", async () => {
+    const name = 'a"b\r\nset-cookie: x=1\n\\é.txt';
+    writeFileSync(work(name), "x");
+    const answer = await sandbox.ask("GET", `/filesystem/${encoded(work(name))}?download=true`);
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers["set-cookie"], undefined);
+    assert.equal(
+      answer.headers["content-disposition"],
+      "attachment; filename=\"a_b__set-cookie: x=1___.txt\"; filename*=UTF-8''a%22b%0D%0Aset-cookie%3A%20x%3D1%0A%5C%C3%A9.txt",
+    );
+  });
+});
+
+suite("downloads", () => {
+  const accepts: [string | undefined, boolean][] = [
+    [undefined, false],
+    ["*/*", false],
+    ["application/json", false],
+    ["text/html,*/*;q=0.8", false],
+    ["application/octet-stream", true],
+    ["application/octet-stream, */*", true],
+    ["image/png", true],
+  ];
+  for (const [accept, isRaw] of accepts) {
+    test(`Accept ${accept ?? "(none)"} is answered with ${isRaw ? "bytes" : "JSON"}`, async () => {
+      writeFileSync(work("accept.png"), "content");
+      const answer = await sandbox.ask("GET", "/filesystem/accept.png", {
+        headers: accept === undefined ? {} : { accept },
+      });
+      if (!isRaw) return assert.equal((answer.json as FileWithContent).content, "content");
+      assert.equal(answer.text, "content");
+      assert.equal(answer.headers["content-type"], "image/png");
+      assert.equal(answer.headers["content-length"], "7");
+      assert.equal(answer.headers["accept-ranges"], "bytes");
+      assert.match(answer.headers["content-disposition"]!, /^attachment; filename="accept.png"/);
+    });
+  }
+
+  const ranges: [range: string, status: number, body: string, contentRange: string | undefined][] = [
+    ["bytes=0-3", 206, "0123", "bytes 0-3/10"],
+    ["bytes=4-", 206, "456789", "bytes 4-9/10"],
+    ["bytes=-3", 206, "789", "bytes 7-9/10"],
+    ["bytes=-99", 206, "0123456789", "bytes 0-9/10"],
+    ["bytes=9-99", 206, "9", "bytes 9-9/10"],
+    ["bytes=0-0", 206, "0", "bytes 0-0/10"],
+    ["bytes=10-", 416, "", "bytes */10"],
+    ["bytes=-0", 416, "", "bytes */10"],
+    ["bytes=3-2", 200, "0123456789", undefined],
+    ["bytes=0-1,3-4", 200, "0123456789", undefined],
+    ["bytes=a-b", 200, "0123456789", undefined],
+    ["lines=0-1", 200, "0123456789", undefined],
+  ];
+  for (const [range, status, body, contentRange] of ranges) {
+    test(`Range ${range} is ${status}`, async () => {
+      writeFileSync(work("range.txt"), "0123456789");
+      const answer = await sandbox.ask("GET", "/filesystem/range.txt?download=true", { headers: { range } });
+      assert.equal(answer.status, status);
+      assert.equal(answer.headers["content-range"], contentRange);
+      if (status === 416) return assertError(answer, 416);
+      assert.equal(answer.text, body);
+      assert.equal(answer.headers["content-length"], String(body.length));
+    });
+  }
+
+  test("a range of an empty file is the whole file", async () => {
+    writeFileSync(work("empty"), "");
+    const answer = await sandbox.ask("GET", "/filesystem/empty?download=true", { headers: { range: "bytes=0-" } });
+    assert.deepEqual([answer.status, answer.text, answer.headers["content-length"]], [200, "", "0"]);
+  });
+
+  test("If-Range lets a range through only for the version that is there", async () => {
+    writeFileSync(work("if-range.txt"), "0123456789");
+    const path = "/filesystem/if-range.txt?download=true";
+    const { etag, "last-modified": modified } = (await sandbox.ask("HEAD", path)).headers;
+    const ask = async (value: string): Promise<number> => {
+      return (await sandbox.ask("GET", path, { headers: { range: "bytes=0-1", "if-range": value } })).status;
+    };
+    assert.deepEqual([await ask(etag!), await ask(modified!), await ask('"other"')], [206, 206, 200]);
+  });
+
+  test("HEAD has the headers of GET and no body", async () => {
+    writeFileSync(work("head.txt"), "0123456789");
+    const path = "/filesystem/head.txt?download=true";
+    const [head, get] = [await sandbox.ask("HEAD", path), await sandbox.ask("GET", path)];
+    assert.equal(head.body.length, 0);
+    for (const name of ["content-length", "content-type", "content-disposition", "etag", "last-modified"]) {
+      assert.equal(head.headers[name], get.headers[name], name);
+    }
+  });
+});
+
+suite("writing", () => {
+  test("permissions are octal text, with defaults for files and directories", async () => {
+    const mode = (path: string): string => (statSync(work(path)).mode & 0o7777).toString(8);
+    await put("mode/default", { content: "x" });
+    await put("mode/own", { content: "x", permissions: "0600" });
+    const made = await put("mode/dir", { isDirectory: true });
+    assert.deepEqual(made.json, { path: work("mode/dir"), message: "Directory created successfully" });
+    await put("mode/dir-own", { isDirectory: true, permissions: "700" });
+    assert.deepEqual(["mode/default", "mode/own", "mode/dir", "mode/dir-own"].map(mode), ["644", "600", "755", "700"]);
+    assertError(await put("mode/bad", { content: "x", permissions: "rwx" }), 400, /octal/);
+    assertError(await put("mode/bad", { content: "x", permissions: "9" }), 400);
+    assert.ok(!existsSync(work("mode/bad")));
+  });
+
+  test("a file is replaced, an empty body makes an empty file, a directory may be there already", async () => {
+    await put("again", { content: "one" });
+    await put("again", { content: "two" });
+    assert.equal(readFileSync(work("again"), "utf8"), "two");
+    assert.equal((await put("void", {})).status, 200);
+    assert.equal(readFileSync(work("void"), "utf8"), "");
+    await put("there", { isDirectory: true });
+    assert.equal((await put("there", { isDirectory: true })).status, 200);
+  });
+
+  test("what cannot be written is 422", async () => {
+    await put("plain", { content: "x" });
+    assertError(await put("plain/below", { content: "x" }), 422);
+    assertError(await put("plain", { isDirectory: true }), 422);
+    mkdirSync(work("full-dir/x"), { recursive: true });
+    assertError(await put("full-dir", { content: "x" }), 422);
+  });
+
+  test("a broken body is 400, another content type 415, a JSON body above the limit 413", async () => {
+    const headers = { "content-type": "application/json" };
+    assertError(await sandbox.ask("PUT", "/filesystem/x", { headers, body: "{" }), 400, /JSON/);
+    assertError(await put("x", { content: 1 }), 400, /content/);
+    assertError(
+      await sandbox.ask("PUT", "/filesystem/x", { headers: { "content-type": "text/plain" }, body: "x" }),
+      415,
+    );
+    assertError(await put("x", { content: "x".repeat(17 * 1024 * 1024) }), 413, /multipart form/);
+    assert.ok(!existsSync(work("x")));
+  });
+
+  test("a form with a file writes its bytes", async () => {
+    const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, index) => (index * 7) % 256));
+    const answer = await sandbox.ask("PUT", `/filesystem/${work("form.bin")}`, form([["file", bytes, "x.bin"]]));
+    assert.deepEqual(
+      [answer.status, answer.json],
+      [200, { path: work("form.bin"), message: "Binary file uploaded successfully" }],
+    );
+    assert.ok(readFileSync(work("form.bin")).equals(bytes));
+  });
+
+  test("the permissions of a form count before and after the file, its path never", async () => {
+    const file = ["file", Buffer.from("x"), "x"] as const;
+    const fields = [
+      ["permissions", "0751"],
+      ["path", "/elsewhere"],
+    ] as const;
+    for (const [name, parts] of [
+      ["first", [...fields, file]],
+      ["last", [file, ...fields]],
+    ] as const) {
+      assert.equal((await sandbox.ask("PUT", `/filesystem/perm-${name}`, form([...parts]))).status, 200);
+      assert.equal(statSync(work(`perm-${name}`)).mode & 0o7777, 0o751, name);
+      assert.equal(readFileSync(work(`perm-${name}`), "utf8"), "x");
+    }
+  });
+
+  test("a form without a file, with a broken end or without a boundary is 400 and leaves the old file", async () => {
+    await put("old", { content: "old" });
+    assertError(await sandbox.ask("PUT", "/filesystem/old", form([["permissions", "0644"]])), 400, /'file'/);
+    assertError(await sandbox.ask("PUT", "/filesystem/old", form([["file", "no file name"]])), 400, /'file'/);
+    const whole = form([["file", Buffer.alloc(300_000, "n"), "x"]]);
+    assertError(await sandbox.ask("PUT", "/filesystem/old", { ...whole, body: whole.body.subarray(0, -30) }), 400);
+    const headers = { "content-type": "multipart/form-data" };
+    assertError(await sandbox.ask("PUT", "/filesystem/old", { ...whole, headers }), 400, /boundary/);
+    assert.equal(readFileSync(work("old"), "utf8"), "old");
+  });
+
+  test("writing and removing trees is refused, not mistaken for a path", async () => {
+    assertError(
+      await sandbox.ask("PUT", `/filesystem/tree/${work("t")}`, { json: { files: { a: "b" } } }),
+      400,
+      /not available/,
+    );
+    assertError(await sandbox.ask("DELETE", `/filesystem/tree/${work("dir")}`), 400, /not available/);
+    assert.ok(!existsSync(work("tree")));
+  });
+});
+
+suite("removing", () => {
+  test("files, empty directories, and trees with recursive", async () => {
+    mkdirSync(work("rm/sub"), { recursive: true });
+    writeFileSync(work("rm/file"), "x");
+    assertError(await sandbox.ask("DELETE", "/filesystem/rm"), 422);
+    assertError(await sandbox.ask("DELETE", "/filesystem/rm?recursive=false"), 422);
+    assert.equal((await sandbox.ask("DELETE", "/filesystem/rm/file")).status, 200);
+    assert.equal((await sandbox.ask("DELETE", "/filesystem/rm/sub")).status, 200);
+    writeFileSync(work("rm/file"), "x");
+    const answer = await sandbox.ask("DELETE", "/filesystem/rm?recursive=true");
+    assert.deepEqual([answer.status, (answer.json as { path: string }).path], [200, work("rm")]);
+    assert.ok(!existsSync(work("rm")));
+    assertError(await sandbox.ask("DELETE", "/filesystem/rm"), 404);
+    assertError(await sandbox.ask("DELETE", "/filesystem/rm?recursive=maybe"), 400, /recursive/);
+  });
+});

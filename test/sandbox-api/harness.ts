@@ -1,0 +1,156 @@
+// A sandbox API over HTTP for tests: the real guest as a plain process, its files in a scratch directory of this machine.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestOptions,
+  type Server,
+  request as sendRequest,
+} from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
+import { createLogger } from "../../src/core/log.ts";
+import type { GuestConnection } from "../../src/host/guest/guest.ts";
+import { createSandboxApi } from "../../src/sandbox-api/app.ts";
+import type { Machine } from "../../src/sandbox-api/machine.ts";
+import type { SandboxApi, SandboxSession } from "../../src/sandbox-api/session.ts";
+import { type RunningGuest, startGuest } from "../guest/start-guest.ts";
+
+export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer; text: string; json: unknown };
+export type Ask = { headers?: Record<string, string>; body?: Buffer | string | Readable; json?: unknown };
+
+export const log = createLogger("silent");
+
+export class TestSandbox implements AsyncDisposable {
+  readonly directory: string;
+  readonly stateDir: string;
+  readonly workingDir: string;
+  readonly homeDir: string;
+  awakeCount = 0;
+  readonly #guest: RunningGuest;
+  readonly #server: Server;
+  #api: SandboxApi | undefined;
+  #session: SandboxSession | undefined;
+  #connection: GuestConnection | undefined;
+
+  private constructor(directory: string, guest: RunningGuest) {
+    this.directory = directory;
+    this.stateDir = join(directory, "state");
+    this.workingDir = join(directory, "work");
+    this.homeDir = join(directory, "home");
+    for (const path of [this.stateDir, this.workingDir, this.homeDir]) mkdirSync(path);
+    this.#guest = guest;
+    this.#server = createServer((request, response) => {
+      if (this.#session === undefined) return void response.writeHead(503).end();
+      this.#session.handle(request, response);
+    });
+    this.#server.on("upgrade", (request, socket, head) => this.#session!.upgrade(request, socket, head));
+  }
+
+  static async start(): Promise<TestSandbox> {
+    const directory = mkdtempSync(join(tmpdir(), "sandbox-api-"));
+    const sandbox = new TestSandbox(directory, await startGuest());
+    await new Promise<void>((resolve) => sandbox.#server.listen(0, "127.0.0.1", resolve));
+    await sandbox.open();
+    return sandbox;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get session(): SandboxSession {
+    return this.#session!;
+  }
+
+  /** A daemon comes up: a new API on the same state directory and the same guest. */
+  async open(): Promise<void> {
+    this.#api = createSandboxApi({ log, version: "1.2.3", commit: "c0ffee", startedAt: new Date() });
+    const connection = await this.#guest.open();
+    const machine: Machine = {
+      instanceId: "test",
+      workspace: "main",
+      sandboxName: "test",
+      stateDir: this.stateDir,
+      environment: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: this.homeDir, FROM_MACHINE: "yes" },
+      workingDir: this.workingDir,
+      homeDir: this.homeDir,
+      guest: connection,
+      holdAwake: () => {
+        this.awakeCount += 1;
+        return {
+          [Symbol.dispose]: () => {
+            this.awakeCount -= 1;
+          },
+        };
+      },
+    };
+    const session = await this.#api.open(machine);
+    this.#session = session;
+    this.#connection = connection;
+    const { sink } = session;
+    await connection.attach({ sink, onConnected: (processes) => session.guestConnected(processes) });
+  }
+
+  /** The daemon goes: first its connection to the guest, as when it is killed, then its memory. */
+  async close(): Promise<void> {
+    await this.#connection?.[Symbol.asyncDispose]();
+    this.#connection = undefined;
+    const api = this.#api;
+    this.#session = undefined;
+    this.#api = undefined;
+    await api?.[Symbol.asyncDispose]();
+  }
+
+  async restart(): Promise<void> {
+    await this.close();
+    await this.open();
+  }
+
+  /** Sends the path byte for byte. */
+  async ask(method: string, path: string, { headers = {}, body, json }: Ask = {}): Promise<Answer> {
+    const content = json === undefined ? body : JSON.stringify(json);
+    const sent = { ...(json === undefined ? {} : { "content-type": "application/json" }), ...headers };
+    const response = await this.send({ method, path, headers: sent }, content);
+    const bytes = await buffer(response);
+    const text = bytes.toString();
+    const isJson = response.headers["content-type"]?.startsWith("application/json") === true && text !== "";
+    return {
+      status: response.statusCode!,
+      headers: response.headers,
+      body: bytes,
+      text,
+      json: isJson ? (JSON.parse(text) as unknown) : undefined,
+    };
+  }
+
+  /** Resolves with the head of the answer; its body is read by the caller. */
+  async send(options: RequestOptions, body?: Buffer | string | Readable): Promise<IncomingMessage> {
+    const request = sendRequest({ host: "127.0.0.1", port: this.port, agent: false, ...options });
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      request.once("response", resolve);
+      request.once("error", reject);
+    });
+    if (body === undefined || typeof body === "string" || Buffer.isBuffer(body)) request.end(body);
+    // A server that answers early may close before it has read everything.
+    else pipeline(body, request).catch(() => undefined);
+    return answered;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+    await this.#guest[Symbol.asyncDispose]();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,273 @@
+// Multipart uploads over HTTP: the whole way, every refusal, restarts of the daemon, tampering from inside.
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import type { MultipartUpload, UploadedPart } from "../../src/contract/sandbox-api/multipart.ts";
+import { partsRoot } from "../../src/sandbox-api/uploads/uploads.ts";
+import { form } from "./form.ts";
+import { type Answer, TestSandbox } from "./harness.ts";
+
+let sandbox: TestSandbox;
+before(async () => {
+  sandbox = await TestSandbox.start();
+});
+after(() => sandbox[Symbol.asyncDispose]());
+
+type Named = { partNumber: number; etag: string; size?: number };
+const unknownId = "00000000-0000-4000-8000-000000000000";
+const md5 = (bytes: Buffer): string => createHash("md5").update(bytes).digest("hex");
+const target = (name: string): string => join(sandbox.workingDir, name);
+const partFiles = (uploadId: string): string[] => {
+  return existsSync(`${partsRoot}/${uploadId}`) ? readdirSync(`${partsRoot}/${uploadId}`) : [];
+};
+
+async function initiate(name: string, json?: object): Promise<string> {
+  const path = `/filesystem-multipart/initiate/${encodeURIComponent(target(name))}`;
+  const answer = await sandbox.ask("POST", path, { json });
+  assert.equal(answer.status, 200, answer.text);
+  const { uploadId, path: resolved } = answer.json as { uploadId: string; path: string };
+  assert.equal(resolved, target(name));
+  assert.match(uploadId, /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/);
+  return uploadId;
+}
+
+function part(uploadId: string, partNumber: number | string, bytes: Buffer): Promise<Answer> {
+  const path = `/filesystem-multipart/${uploadId}/part?partNumber=${partNumber}`;
+  return sandbox.ask("PUT", path, form([["file", bytes, "blob"]]));
+}
+
+async function upload(uploadId: string, partNumber: number, bytes: Buffer): Promise<Named> {
+  const answer = await part(uploadId, partNumber, bytes);
+  assert.equal(answer.status, 200, answer.text);
+  assert.deepEqual(answer.json, { partNumber, etag: md5(bytes), size: bytes.length });
+  return answer.json as Named;
+}
+
+function complete(uploadId: string, parts: Named[]): Promise<Answer> {
+  return sandbox.ask("POST", `/filesystem-multipart/${uploadId}/complete`, { json: { parts } });
+}
+
+function abort(uploadId: string): Promise<Answer> {
+  return sandbox.ask("DELETE", `/filesystem-multipart/${uploadId}/abort`);
+}
+
+async function parts(uploadId: string): Promise<UploadedPart[]> {
+  const answer = await sandbox.ask("GET", `/filesystem-multipart/${uploadId}/parts`);
+  assert.equal(answer.status, 200, answer.text);
+  return (answer.json as { parts: UploadedPart[] }).parts;
+}
+
+async function open(): Promise<MultipartUpload[]> {
+  return ((await sandbox.ask("GET", "/filesystem-multipart")).json as { uploads: MultipartUpload[] }).uploads;
+}
+
+function assertError(answer: Answer, status: number, message?: RegExp): void {
+  assert.equal(answer.status, status, answer.text);
+  assert.deepEqual(Object.keys(answer.json as object), ["error"]);
+  if (message !== undefined) assert.match((answer.json as { error: string }).error, message);
+}
+
+const bytesOf = (text: string, length = 100_000): Buffer => Buffer.alloc(length, text);
+
+suite("the whole way", () => {
+  test("parts uploaded in parallel and any order become one file in the order of their numbers", async () => {
+    const uploadId = await initiate("deep/er/whole.bin", { permissions: "0600" });
+    const contents = Array.from({ length: 12 }, (_, index) => bytesOf(String.fromCharCode(97 + index), 50_000 + index));
+    const named = await Promise.all(contents.map((bytes, index) => upload(uploadId, 3 * (12 - index), bytes)));
+    const answer = await complete(uploadId, named);
+    const message = "Multipart upload completed successfully";
+    assert.deepEqual([answer.status, answer.json], [200, { path: target("deep/er/whole.bin"), message }]);
+    assert.ok(readFileSync(target("deep/er/whole.bin")).equals(Buffer.concat(contents.toReversed())));
+    assert.equal(statSync(target("deep/er/whole.bin")).mode & 0o7777, 0o600);
+    assert.deepEqual(partFiles(uploadId), []);
+    assert.ok(!(await open()).some((found) => found.uploadId === uploadId));
+    assertError(await sandbox.ask("GET", `/filesystem-multipart/${uploadId}/parts`), 404);
+  });
+
+  test("a part that is uploaded again replaces the first, and its bytes are freed", async () => {
+    const uploadId = await initiate("replaced.bin");
+    const first = await upload(uploadId, 1, bytesOf("1"));
+    const second = await upload(uploadId, 1, bytesOf("2"));
+    assert.equal(partFiles(uploadId).length, 1);
+    assertError(await complete(uploadId, [first]), 400, /etag/);
+    assert.equal((await complete(uploadId, [second])).status, 200);
+    assert.ok(readFileSync(target("replaced.bin")).equals(bytesOf("2")));
+  });
+
+  test("only the named parts are in the file; an etag may stand in quotes", async () => {
+    const uploadId = await initiate("some.bin");
+    const named = [await upload(uploadId, 1, bytesOf("a")), await upload(uploadId, 3, bytesOf("c"))];
+    await upload(uploadId, 2, bytesOf("b"));
+    const quoted = named.map((entry) => ({ ...entry, etag: `"${entry.etag}"` }));
+    assert.equal((await complete(uploadId, quoted)).status, 200);
+    assert.ok(readFileSync(target("some.bin")).equals(Buffer.concat([bytesOf("a"), bytesOf("c")])));
+    assert.deepEqual(partFiles(uploadId), []);
+  });
+
+  test("listings tell what there is", async () => {
+    const uploadId = await initiate("listed.bin", { permissions: "0640" });
+    await upload(uploadId, 10, bytesOf("x"));
+    await upload(uploadId, 2, bytesOf("y", 5));
+    const found = await parts(uploadId);
+    assert.deepEqual(
+      found.map(({ uploadedAt: _, ...rest }) => rest),
+      [
+        { partNumber: 2, etag: md5(bytesOf("y", 5)), size: 5 },
+        { partNumber: 10, etag: md5(bytesOf("x")), size: 100_000 },
+      ],
+    );
+    assert.ok(!Number.isNaN(Date.parse(found[0]!.uploadedAt)));
+    const listed = (await open()).find((entry) => entry.uploadId === uploadId)!;
+    assert.deepEqual([listed.path, listed.permissions], [target("listed.bin"), 0o640]);
+    assert.deepEqual(Object.keys(listed.parts), ["2", "10"]);
+    assert.equal(listed.parts["10"]!.etag, md5(bytesOf("x")));
+    await abort(uploadId);
+  });
+
+  test("abort removes every part and answers with the path of the target", async () => {
+    const uploadId = await initiate("aborted.bin");
+    await upload(uploadId, 1, bytesOf("x"));
+    assert.equal(partFiles(uploadId).length, 1);
+    const answer = await abort(uploadId);
+    const message = "Multipart upload aborted successfully";
+    assert.deepEqual([answer.status, answer.json], [200, { message, path: target("aborted.bin") }]);
+    assert.ok(!existsSync(`${partsRoot}/${uploadId}`));
+    assert.ok(!existsSync(target("aborted.bin")));
+    assertError(await abort(uploadId), 404);
+    assertError(await part(uploadId, 1, bytesOf("x")), 404);
+  });
+
+  test("a completion repeated after its answer was lost succeeds again", async () => {
+    const uploadId = await initiate("repeated.bin");
+    const named = [await upload(uploadId, 1, bytesOf("x"))];
+    const first = await complete(uploadId, named);
+    assert.deepEqual([(await complete(uploadId, named)).json, first.status], [first.json, 200]);
+    await sandbox.restart();
+    assert.deepEqual((await complete(uploadId, named)).json, first.json);
+  });
+});
+
+suite("refusals", () => {
+  test("an id that is none is 400, an unknown one 404", async () => {
+    for (const [id, status] of [
+      ["nonsense", 400],
+      ["..%2f..%2fetc", 400],
+      [unknownId, 404],
+    ] as const) {
+      assertError(await part(id, 1, bytesOf("x")), status);
+      assertError(await sandbox.ask("GET", `/filesystem-multipart/${id}/parts`), status);
+      assertError(await complete(id, [{ partNumber: 1, etag: "x" }]), status);
+      assertError(await abort(id), status);
+    }
+  });
+
+  test("part numbers outside 1 to 10000 are 400", async () => {
+    const uploadId = await initiate("numbers.bin");
+    for (const number of ["0", "10001", "-1", "x", "", "1.5", "99999999999999"]) {
+      assertError(await part(uploadId, number, bytesOf("x")), 400, /partNumber/);
+    }
+    assertError(await sandbox.ask("PUT", `/filesystem-multipart/${uploadId}/part`, form([["file", "x"]])), 400);
+    await upload(uploadId, 10_000, bytesOf("x", 1));
+    await abort(uploadId);
+  });
+
+  test("a part without a file is 400", async () => {
+    const uploadId = await initiate("nofile.bin");
+    const path = `/filesystem-multipart/${uploadId}/part?partNumber=1`;
+    assertError(await sandbox.ask("PUT", path, form([["other", "x"]])), 400, /'file'/);
+    assertError(await sandbox.ask("PUT", path, { json: {} }), 400, /'file'/);
+    const cut = form([["file", bytesOf("x"), "blob"]]);
+    assertError(await sandbox.ask("PUT", path, { ...cut, body: cut.body.subarray(0, 5_000) }), 400);
+    assert.deepEqual(await parts(uploadId), []);
+    assert.deepEqual(partFiles(uploadId), []);
+    await abort(uploadId);
+  });
+
+  test("completing with nothing, with what is missing, wrong or named twice is 400 and leaves the upload open", async () => {
+    const uploadId = await initiate("wrong.bin");
+    const named = await upload(uploadId, 1, bytesOf("x"));
+    assertError(await complete(uploadId, []), 400, /empty/);
+    assertError(await complete(uploadId, [named, { partNumber: 2, etag: "x" }]), 400, /Part 2 was not uploaded/);
+    assertError(await complete(uploadId, [{ ...named, etag: md5(bytesOf("y")) }]), 400, /etag/);
+    assertError(await complete(uploadId, [named, named]), 400, /twice/);
+    const json = { parts: [{ partNumber: "1", etag: named.etag }] };
+    assertError(await sandbox.ask("POST", `/filesystem-multipart/${uploadId}/complete`, { json }), 400);
+    assert.ok(!existsSync(target("wrong.bin")));
+    assert.equal((await complete(uploadId, [named])).status, 200);
+  });
+
+  test("a target that cannot be written is 422, and the upload stays until it is aborted", async () => {
+    mkdirSync(target("is-a-directory/x"), { recursive: true });
+    const uploadId = await initiate("is-a-directory");
+    const named = await upload(uploadId, 1, bytesOf("x"));
+    assertError(await complete(uploadId, [named]), 422);
+    assert.equal((await parts(uploadId)).length, 1);
+    assert.equal((await abort(uploadId)).status, 200);
+  });
+
+  test("bad permissions are 400", async () => {
+    const path = `/filesystem-multipart/initiate/${encodeURIComponent(target("p"))}`;
+    assertError(await sandbox.ask("POST", path, { json: { permissions: "nope" } }), 400, /octal/);
+  });
+});
+
+suite("parts inside the sandbox", () => {
+  test("a part that a process inside truncated or removed is refused; the old file stays", async () => {
+    for (const tamper of [
+      (file: string) => truncateSync(file, 10),
+      (file: string) => rmSync(file),
+      (file: string) => rmSync(dirname(file), { recursive: true }),
+    ]) {
+      writeFileSync(target("kept.bin"), "old");
+      const uploadId = await initiate("kept.bin");
+      const named = await upload(uploadId, 1, bytesOf("new"));
+      tamper(`${partsRoot}/${uploadId}/${partFiles(uploadId)[0]}`);
+      assertError(await complete(uploadId, [named]), 400, /Part 1 .* inside the sandbox/);
+      assert.equal(readFileSync(target("kept.bin"), "utf8"), "old");
+      assert.equal((await abort(uploadId)).status, 200);
+    }
+  });
+});
+
+suite("restarts", () => {
+  test("an upload goes on after the daemon restarted", async () => {
+    const uploadId = await initiate("restart.bin", { permissions: "0604" });
+    const first = await upload(uploadId, 1, bytesOf("a"));
+    await sandbox.restart();
+    assert.deepEqual(
+      (await parts(uploadId)).map(({ etag }) => etag),
+      [first.etag],
+    );
+    const second = await upload(uploadId, 2, bytesOf("b"));
+    assert.equal((await complete(uploadId, [second, first])).status, 200);
+    assert.ok(readFileSync(target("restart.bin")).equals(Buffer.concat([bytesOf("a"), bytesOf("b")])));
+    assert.equal(statSync(target("restart.bin")).mode & 0o7777, 0o604);
+  });
+
+  test("a completion that was published but not recorded before a crash succeeds when repeated", async () => {
+    const uploadId = await initiate("published.bin");
+    const named = [await upload(uploadId, 1, bytesOf("p"))];
+    const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
+    assert.equal((await complete(uploadId, named)).status, 200);
+    await sandbox.close();
+    const lines = readFileSync(record, "utf8")
+      .split("\n")
+      .filter((line) => line !== "" && !line.includes('"completed"'));
+    writeFileSync(record, `${lines.join("\n")}\n{"kind":"comp`);
+    await sandbox.open();
+    assert.equal((await complete(uploadId, named)).status, 200);
+    assert.ok(readFileSync(target("published.bin")).equals(bytesOf("p")));
+    assertError(await abort(uploadId), 404);
+  });
+});
