@@ -1,4 +1,5 @@
 // `catnap up`: the platform on this machine, in the foreground, until Ctrl-C.
+import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { createLogger, type LogLevel } from "../../core/log.ts";
 import { Connection } from "../connection.ts";
@@ -14,6 +15,8 @@ import { type CheckPhase, selfCheck } from "../up/self-check.ts";
 import { readVersion } from "../version.ts";
 
 const logLevels: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
+
+const warmWaitMs = 30_000;
 
 /** Flags that mirror an environment variable and win over it. */
 const settings = [
@@ -163,6 +166,10 @@ async function check(start: {
 }): Promise<CheckPhase[] | undefined> {
   const { platform, credentials, context, say, stop } = start;
   using connection = new Connection(credentials, "catnap-self-check");
+  // What a caller meets in everyday use are ready-made instances; the first of them are being made at this moment.
+  await Promise.race([platform.warmed(), delay(warmWaitMs, undefined, { signal: stop, ref: false })]).catch(
+    () => undefined,
+  );
   say("\nself-check: one sandbox is made, used, put to sleep, woken and deleted\n");
   try {
     const phases = await selfCheck({

@@ -1,0 +1,278 @@
+// `up` around a platform: what is shown and kept at the first and later starts, the self-check, and stopping.
+import assert from "node:assert/strict";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import type { Platform, PlatformOptions, StartPlatform } from "../../src/cli/up/platform.ts";
+import { eventually } from "../eventually.ts";
+import { type CliOptions, cli } from "./run-cli.ts";
+import { type Answer, json, sandbox, serveWire, type WireServer } from "./wire-server.ts";
+
+const root = mkdtempSync(join(tmpdir(), "cli-up-"));
+after(() => rmSync(root, { recursive: true }));
+
+type StandIn = { start: StartPlatform; options: PlatformOptions[]; disposed: number; dataDir: string };
+
+/** Starts like a platform: a key at the first start, none later. */
+function standIn(url: string, more: Partial<Platform> = {}): StandIn {
+  const dataDir = mkdtempSync(join(root, "data-"));
+  const started: StandIn = {
+    options: [],
+    disposed: 0,
+    dataDir,
+    async start(options) {
+      started.options.push(options);
+      const firstApiKey = started.options.length === 1 ? "first-key" : undefined;
+      if (firstApiKey !== undefined) options.saveFirstKey?.(firstApiKey, { url, dataDir });
+      return {
+        url,
+        dataDir,
+        region: "local",
+        workspace: "main",
+        idleTimeoutMs: 1_000,
+        firstApiKey,
+        warmed: async () => undefined,
+        async [Symbol.asyncDispose]() {
+          started.disposed += 1;
+        },
+        ...more,
+      };
+    },
+  };
+  return started;
+}
+
+const untilReady: CliOptions["during"] = async ({ stdout, signal }) => {
+  await eventually(() => assert.match(stdout(), /ready on|"url"/));
+  signal("SIGINT");
+};
+
+function up(platform: StandIn, args: string[] = [], options: CliOptions = {}) {
+  return cli(["up", ...args], { loadPlatform: async () => platform.start, during: untilReady, ...options });
+}
+
+test("the first start shows the key once, keeps it for its owner and ends with three lines to paste", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  const run = await up(platform, ["--no-self-check"]);
+  assert.equal(run.exitCode, 0);
+  const path = join(platform.dataDir, "credentials.json");
+  assert.match(run.stdout, new RegExp(`shown this once and kept in ${path}:\n  first-key\n`));
+  assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), {
+    url: "http://127.0.0.1:4999",
+    apiKey: "first-key",
+    workspace: "main",
+    region: "local",
+  });
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  const [curl, commandLine, client] = run.stdout.split(/ready on .*\n\n/)[1]!.split("\n");
+  assert.equal(curl, 'curl -H "Authorization: Bearer first-key" http://127.0.0.1:4999/v0/sandboxes');
+  assert.match(commandLine!, /\/bin\/catnap run --data-dir \S+ -- python3 -c 'print\("hello from a sandbox"\)'$/);
+  assert.equal(
+    client,
+    "export BL_API_URL=http://127.0.0.1:4999/v0 BL_RUN_URL=http://127.0.0.1:4999/run BL_API_KEY=first-key BL_WORKSPACE=main BL_REGION=local BL_DISABLE_H2=1 DO_NOT_TRACK=1",
+  );
+  assert.match(run.stdout, /stopped; sandboxes stay asleep/);
+  assert.equal(platform.disposed, 1);
+});
+
+test("a later start does not print the key, and follows a changed address", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  await up(platform, ["--no-self-check"]);
+  const moved: StandIn = {
+    ...platform,
+    start: async (options) => ({ ...(await platform.start(options)), url: "http://127.0.0.1:4888" }),
+  };
+  const run = await up(moved);
+  assert.doesNotMatch(run.stdout + run.stderr, /first-key|self-check/);
+  assert.match(
+    run.stdout,
+    /Bearer \$\(\S+\/bin\/catnap credentials --key --data-dir \S+\)" http:\/\/127\.0\.0\.1:4888/,
+  );
+  assert.match(run.stdout, /BL_API_KEY="\$\(/);
+  const kept = JSON.parse(readFileSync(join(platform.dataDir, "credentials.json"), "utf8"));
+  assert.deepEqual([kept.url, kept.apiKey], ["http://127.0.0.1:4888", "first-key"]);
+});
+
+test("flags reach the platform under the names of the variables they mirror", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  const args = ["--listen", "127.0.0.1:4999", "--idle-timeout", "1m", "--data-dir", "/d", "--sandbox-domain", "x.test"];
+  await up(platform, [...args, "--no-self-check"], { env: { CATNAP_LISTEN: "0.0.0.0:1", OTHER: "o" } });
+  const [{ overrides, env }] = platform.options as [PlatformOptions];
+  assert.deepEqual(overrides, {
+    CATNAP_LISTEN: "127.0.0.1:4999",
+    CATNAP_IDLE_TIMEOUT: "1m",
+    CATNAP_DATA_DIR: "/d",
+    CATNAP_SANDBOX_DOMAIN: "x.test",
+  });
+  assert.deepEqual([env.CATNAP_LISTEN, env.OTHER], ["0.0.0.0:1", "o"]);
+});
+
+test("--json says everything on one line, without the key", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  const run = await up(platform, ["--json", "--no-self-check"]);
+  const { startMs, ...ready } = JSON.parse(run.stdout);
+  assert.ok(startMs >= 0);
+  assert.deepEqual(ready, {
+    url: "http://127.0.0.1:4999",
+    dataDir: platform.dataDir,
+    region: "local",
+    workspace: "main",
+    credentialsFile: join(platform.dataDir, "credentials.json"),
+    isFirstStart: true,
+  });
+});
+
+test("a lost credentials file is said, and the platform goes on", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  await up(platform, ["--no-self-check"]);
+  rmSync(join(platform.dataDir, "credentials.json"));
+  const run = await up(platform, ["--self-check"]);
+  assert.equal(run.exitCode, 0);
+  assert.match(run.stderr, /credentials\.json is gone, and with it the API key/);
+});
+
+test("a platform that does not start is explained and ends with 1", async () => {
+  const start: StartPlatform = () => Promise.reject(new Error("Port 4000 on 127.0.0.1 is taken."));
+  const run = await cli(["up"], { loadPlatform: async () => start });
+  assert.equal(run.exitCode, 1);
+  assert.match(run.stderr, /The platform did not start: Port 4000 .* is taken\.\n {2}`catnap doctor`/);
+});
+
+test("an unknown log level is wrong usage", async () => {
+  const run = await cli(["up", "--log-level", "loud"]);
+  assert.deepEqual(
+    [run.exitCode, run.stderr.split("\n")[0]],
+    [2, "catnap: The log level must be one of trace, debug, info, warn, error, silent, not loud."],
+  );
+});
+
+test("the key press that npm passes on twice stops the platform in order; a later one stops it at once", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  let finish: (() => void) | undefined;
+  const slow: StandIn = {
+    ...platform,
+    start: async (options) => ({
+      ...(await platform.start(options)),
+      [Symbol.asyncDispose]: () =>
+        new Promise<void>((resolve) => {
+          finish = resolve;
+        }),
+    }),
+  };
+  const twice = await up(slow, ["--no-self-check"], {
+    async during({ stdout, signal }) {
+      await eventually(() => assert.match(stdout(), /ready on/));
+      signal("SIGINT");
+      signal("SIGINT");
+      await eventually(() => assert.ok(finish !== undefined));
+      finish?.();
+    },
+  });
+  assert.equal(twice.exitCode, 0);
+  const forced = await up(slow, ["--no-self-check"], {
+    async during({ stdout, stderr, signal }) {
+      await eventually(() => assert.match(stdout(), /ready on/));
+      signal("SIGINT");
+      await eventually(() => {
+        signal("SIGINT");
+        assert.match(stderr(), /stopped before it had finished stopping/);
+      });
+    },
+  });
+  assert.equal(forced.exitCode, 1);
+});
+
+/** A platform's surface for the self-check: a sandbox that runs Python, serves a port and falls asleep when it is looked at. */
+async function serveChecked(
+  answers: { port?: (secret: string) => string; state?: string } = {},
+): Promise<WireServer & { deleted: string[] }> {
+  let secret = "";
+  const deleted: string[] = [];
+  const process: Answer = ({ headers, body }, response) => {
+    const request = JSON.parse(body.toString()) as { command: string };
+    if (headers.accept === "text/event-stream") {
+      response.writeHead(200, { "content-type": "application/x-ndjson" });
+      const lines = [
+        { type: "stdout", data: "python 3.11.2 answers 42\n" },
+        { type: "result", data: '{"status":"completed","exitCode":0}' },
+      ];
+      response.end(lines.map((one) => `${JSON.stringify(one)}\n`).join(""));
+      return;
+    }
+    secret = request.command.split(" ").at(-1)!;
+    json(200, { name: "p", status: "running" })({} as never, response);
+  };
+  const routes = new Proxy<Record<string, Answer>>(
+    {},
+    {
+      get(_, key: string) {
+        const name = /(self-check-[a-z0-9]{8})/.exec(key)?.[1] ?? "";
+        if (key === "POST /v0/sandboxes")
+          return (asked: { body: Buffer }, response: never) =>
+            json(200, sandbox(JSON.parse(asked.body.toString()).metadata.name))(asked as never, response);
+        if (key.startsWith("POST ") && key.endsWith("/process")) return process;
+        if (key.startsWith("GET /v0/")) return json(200, sandbox(name, { state: answers.state ?? "STANDBY" }));
+        if (key.includes("/port/8321/")) {
+          const answer: Answer = (_asked, response) =>
+            response
+              .writeHead(200, { "server-timing": "wake;dur=0.41, total;dur=1.2" })
+              .end((answers.port ?? ((kept) => kept))(secret));
+          return answer;
+        }
+        if (!key.startsWith("DELETE ")) return undefined;
+        deleted.push(name);
+        return json(200, sandbox(name, { status: "DELETING" }));
+      },
+    },
+  );
+  return Object.assign(await serveWire(routes), { deleted });
+}
+
+test("the first start checks itself over HTTP and prints what each phase took", async () => {
+  await using server = await serveChecked();
+  const run = await up(standIn(server.url));
+  assert.equal(run.stderr, "");
+  const table = [
+    /^ {2}create +[\d.]+ ms {2}blaxel\/base-image:latest$/m,
+    /^ {2}python +[\d.]+ ms {2}python 3\.11\.2 answers 42$/m,
+    /^ {2}server +[\d.]+ ms {2}listens on port 8321$/m,
+    /^ {2}sleep +[\d.]+ ms {2}asleep, memory and processes kept$/m,
+    /^ {2}wake +[\d.]+ ms {2}its server answers, memory intact; 0\.4 ms of it for waking$/m,
+    /^ {2}delete +[\d.]+ ms$/m,
+  ];
+  for (const line of table) assert.match(run.stdout, line);
+  assert.equal(server.deleted.length, 1);
+});
+
+test("a self-check that fails is told, its sandbox deleted, and the platform goes on", async () => {
+  await using server = await serveChecked({ port: () => "forgotten" });
+  const run = await up(standIn(server.url));
+  assert.equal(run.exitCode, 0);
+  assert.match(
+    run.stderr,
+    /the self-check failed: The server in it forgot what it had in memory\.[\s\S]*The platform goes on/,
+  );
+  assert.match(run.stdout, /ready on/);
+  assert.equal(server.deleted.length, 1);
+});
+
+test("Ctrl-C during the self-check deletes its sandbox and stops", async () => {
+  await using server = await serveChecked({ state: "RUNNING" });
+  const platform = standIn(server.url, { idleTimeoutMs: 50_000 });
+  const run = await up(platform, [], {
+    async during({ stdout, signal }) {
+      await eventually(() => assert.match(stdout(), /letting it fall asleep/));
+      signal("SIGINT");
+    },
+  });
+  assert.deepEqual([run.exitCode, platform.disposed, server.deleted.length], [0, 1, 1]);
+  assert.doesNotMatch(run.stdout, /ready on/);
+});
+
+test("a credentials file that others can read is warned of", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  await up(platform, ["--no-self-check"]);
+  chmodSync(join(platform.dataDir, "credentials.json"), 0o644);
+  assert.match((await up(platform)).stderr, /can be read by others/);
+});
