@@ -7,6 +7,8 @@ import { AppError } from "../core/errors.ts";
 export type InputPart = "body" | "query" | "params";
 
 const problemsShownMax = 5;
+/** Keys are the caller's and may be long. */
+const fieldShownMax = 200;
 
 type SchemaNode = {
   type?: string;
@@ -27,7 +29,9 @@ export function compileInput<Schema extends TSchema>(
     const input = pick(schema as SchemaNode, value ?? (part === "body" ? undefined : {}));
     if (validator.Check(input)) return input as Static<Schema>;
     if (part === "params") throw new AppError("not_found", "There is nothing at this path.");
-    const problems = validator.Errors(input).flatMap((error) => describeProblem(error, schema, part));
+    // A member that a map must not have is reported twice: as a whole by `additionalProperties`, and by this.
+    const errors = validator.Errors(input).filter(({ keyword }) => keyword !== "boolean");
+    const problems = errors.flatMap((error) => describeProblem(error, schema, part));
     throw new AppError("invalid_request", problems.slice(0, problemsShownMax).join("; "));
   };
 }
@@ -94,7 +98,8 @@ function nameField(instancePath: string, part: InputPart): string {
     .slice(1)
     .replaceAll("/", ".")
     .replaceAll(/\.(\d+)(?=\.|$)/g, "[$1]");
-  return part === "query" ? `query parameter ${path}` : path;
+  const shown = path.slice(0, fieldShownMax);
+  return part === "query" ? `query parameter ${shown}` : shown;
 }
 
 function findNode(schema: TSchema, schemaPath: string): SchemaNode | undefined {

@@ -112,6 +112,8 @@ export function failWith(format: (failure: Failure, request: FastifyRequest) => 
     request.failure = failure;
     if (failure.status === 401) reply.header("www-authenticate", 'Bearer realm="catnap"');
     reply.code(failure.status).header("content-type", "application/json; charset=utf-8");
+    // Refusals of the framework itself pass no hook.
+    reply.header("server-timing", timingOf(request.raw).header());
     reply.send(JSON.stringify(format(failure, request)));
   };
 }

@@ -23,6 +23,14 @@ const frameworkFailures: Readonly<Record<string, Pick<Failure, "status" | "error
   },
   FST_ERR_CTP_BODY_TOO_LARGE: { status: 413, error: "too_large", message: "The body is too large." },
   FST_ERR_CTP_EMPTY_JSON_BODY: { status: 400, error: "invalid_request", message: "The body is empty." },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    status: 400,
+    error: "invalid_request",
+    message: "The body does not have the length that Content-Length gives.",
+  },
+  // The caller hung up while sending.
+  ECONNRESET: { status: 400, error: "invalid_request", message: "The body ended early." },
+  FST_ERR_MAX_PARAM_LENGTH: { status: 404, error: "not_found", message: "There is nothing at this path." },
   FST_ERR_BAD_URL: { status: 400, error: "invalid_request", message: "The path is not a valid URL path." },
 };
 

@@ -1,0 +1,181 @@
+// Who may ask what: credentials in both headers, workspaces, roles, revocation.
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { sandboxEndpoints } from "../../src/contract/sandbox.ts";
+import { readAllFiles, type Server, startServer } from "./harness.ts";
+
+function databaseOf({ config }: Server): DatabaseSync {
+  return new DatabaseSync(config.databasePath, { timeout: 5_000 });
+}
+
+/** A second workspace and a member, made behind the API's back: managing them is not part of the API yet. */
+async function addMember(server: Server): Promise<string> {
+  using database = databaseOf(server);
+  const { workspaceId } = server.controlPlane.bootstrap;
+  database.exec("insert into workspaces values ('other1234', 'other', '2026-01-01T00:00:00.000Z')");
+  database.exec("insert into users values ('memberid', 'mia', '2026-01-01T00:00:00.000Z')");
+  database.exec(`insert into members values ('${workspaceId}', 'memberid', 'member', '2026-01-01T00:00:00.000Z')`);
+  const { apiKey } = await server.controlPlane.authentication.createApiKey({
+    workspaceId,
+    userId: "memberid",
+    name: "k",
+  });
+  return apiKey;
+}
+
+test("no credential is 401 with a challenge, in front of every declared operation", async () => {
+  await using server = await startServer();
+  for (const { method, path } of sandboxEndpoints) {
+    const url = `/v0${path.replace(":sandboxName", "any")}`;
+    const answer = await server.call(method, url, { key: null });
+    assert.equal(answer.status, 401, `${method} ${path}`);
+    assert.match(answer.headers.get("www-authenticate") ?? "", /^Bearer/);
+  }
+});
+
+test("only a known key is accepted, in either header", async () => {
+  await using server = await startServer();
+  const get = (headers: Record<string, string>) => server.call("GET", "/v0/sandboxes", { key: null, headers });
+  const { apiKey } = server;
+  assert.match(apiKey, /^ck_[a-z0-9]{50}$/);
+  assert.equal((await get({ authorization: `Bearer ${apiKey}` })).status, 200);
+  assert.equal((await get({ authorization: `bearer ${apiKey}` })).status, 200);
+  assert.equal((await get({ "x-blaxel-authorization": `Bearer ${apiKey}` })).status, 200);
+  assert.equal(
+    (await get({ "x-blaxel-authorization": `Bearer ${apiKey}`, authorization: "Basic cHJveHk6eA==" })).status,
+    200,
+  );
+  assert.equal((await get({ authorization: apiKey })).status, 401);
+  assert.equal((await get({ authorization: "Bearer " })).status, 401);
+  assert.equal((await get({ authorization: `Basic ${apiKey}` })).status, 401);
+  assert.equal((await get({ authorization: `Bearer ${apiKey}x` })).status, 401);
+  assert.equal((await get({ authorization: `Bearer ${apiKey.slice(0, -1)}` })).status, 401);
+  assert.equal((await get({ authorization: `Bearer ck_${"a".repeat(50)}` })).status, 401);
+  assert.equal((await get({ authorization: `Bearer ${"a".repeat(9_000)}` })).status, 401);
+});
+
+test("the workspace may be named by header or query: unknown is 404, foreign is 403", async () => {
+  await using server = await startServer();
+  const memberKey = await addMember(server);
+  const get = (path: string, headers: Record<string, string>, key = server.apiKey) =>
+    server.call("GET", path, { key, headers });
+  assert.equal((await get("/v0/sandboxes", { "x-blaxel-workspace": "main" })).status, 200);
+  assert.equal((await get("/v0/sandboxes?workspace=main", {})).status, 200);
+  assert.equal((await get("/v0/sandboxes?workspace=nowhere", {})).status, 404);
+  assert.equal((await get("/v0/sandboxes", { "x-blaxel-workspace": "No Where!" })).status, 404);
+  const foreign = await get("/v0/sandboxes", { "x-blaxel-workspace": "other" });
+  assert.equal(foreign.status, 403);
+  assert.equal(foreign.body.error, "forbidden");
+  assert.equal((await get("/v0/sandboxes?workspace=other", {}, memberKey)).status, 403);
+});
+
+test("a key of one person reaches every workspace the person belongs to, and nothing of the others", async () => {
+  await using server = await startServer();
+  await addMember(server);
+  await server.create({ name: "mine" });
+  {
+    using database = databaseOf(server);
+    const admin = database.prepare("select id from users where name = 'admin'").get() as { id: string };
+    database.exec(`insert into members values ('other1234', '${admin.id}', 'admin', '2026-01-01T00:00:00.000Z')`);
+  }
+  const headers = { "x-blaxel-workspace": "other" };
+  assert.deepEqual((await server.call("GET", "/v0/sandboxes", { headers })).body, []);
+  assert.equal((await server.call("GET", "/v0/sandboxes/mine", { headers })).status, 404);
+  const twin = await server.create({ name: "mine" }, { headers });
+  assert.equal(twin.status, 200);
+  assert.equal(twin.body.metadata.workspace, "other");
+  assert.equal((await server.call("DELETE", "/v0/sandboxes/mine", { headers })).status, 200);
+  assert.equal((await server.call("GET", "/v0/sandboxes/mine")).body.status, "DEPLOYED");
+  const idle = await server.call("GET", "/v0/sandboxes/mine", { headers: { "x-blaxel-workspace": "main" } });
+  assert.equal(idle.body.metadata.workspace, "main");
+});
+
+test("members may work with sandboxes but not see secret values", async () => {
+  await using server = await startServer();
+  const key = await addMember(server);
+  const created = await server.create({ name: "theirs" }, { key });
+  assert.equal(created.status, 200);
+  assert.equal(created.body.metadata.createdBy, "mia");
+  assert.equal((await server.call("GET", "/v0/sandboxes/theirs", { key })).status, 200);
+  assert.equal((await server.call("GET", "/v0/sandboxes/theirs?show_secrets=true", { key })).status, 403);
+  assert.equal((await server.call("GET", "/v0/sandboxes/theirs?show_secrets=true")).status, 200);
+  assert.equal((await server.call("DELETE", "/v0/sandboxes/theirs", { key })).status, 200);
+});
+
+test("a revoked key is refused from the moment the revocation is confirmed", async () => {
+  await using server = await startServer();
+  const { authentication, bootstrap } = server.controlPlane;
+  using database = databaseOf(server);
+  const { id: userId } = database.prepare("select id from users").get() as { id: string };
+  const { workspaceId } = bootstrap;
+  const { id, apiKey } = await authentication.createApiKey({ workspaceId, userId, name: "short-lived" });
+  assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 200);
+  assert.equal(server.controlPlane.directory.findWorkspaceById(workspaceId), "main");
+  await authentication.revokeApiKey(workspaceId, id);
+  assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 401);
+  assert.throws(() => server.controlPlane.directory.authenticate(apiKey), { code: "unauthenticated" });
+  await assert.rejects(authentication.revokeApiKey(workspaceId, "unknown"), { code: "not_found" });
+  assert.equal((await server.call("GET", "/v0/sandboxes")).status, 200);
+});
+
+test("an expired key is refused", async () => {
+  await using server = await startServer();
+  const { authentication, bootstrap } = server.controlPlane;
+  using database = databaseOf(server);
+  const { id: userId } = database.prepare("select id from users").get() as { id: string };
+  const make = (offsetMs: number) =>
+    authentication.createApiKey({
+      workspaceId: bootstrap.workspaceId,
+      userId,
+      name: "k",
+      expiresAt: new Date(Date.now() + offsetMs),
+    });
+  const past = await make(-1);
+  const future = await make(60_000);
+  assert.equal((await server.call("GET", "/v0/sandboxes", { key: past.apiKey })).status, 401);
+  assert.equal((await server.call("GET", "/v0/sandboxes", { key: future.apiKey })).status, 200);
+});
+
+test("keys are stored as hashes only, and the first one is handed out once", async () => {
+  await using server = await startServer();
+  await server.create({ name: "one" });
+  const { dataDir, apiKey, host, controlPlane } = server;
+  assert.ok(!readAllFiles(dataDir).includes(apiKey));
+  assert.ok(!server.logged().includes(apiKey));
+  assert.match(controlPlane.bootstrap.workspaceId, /^[a-z0-9]{9}$/);
+  await using again = await startServer({ dataDir, apiKey, host });
+  assert.equal(again.controlPlane.bootstrap.apiKey, undefined);
+  assert.equal(again.controlPlane.bootstrap.workspaceId, controlPlane.bootstrap.workspaceId);
+  assert.equal((await again.call("GET", "/v0/sandboxes/one")).status, 200);
+});
+
+test("the directory tells the edge who asks and where a sandbox is", async () => {
+  await using server = await startServer();
+  const { directory, bootstrap } = server.controlPlane;
+  await server.create({ name: "here" });
+  await server.create({ name: "closed", spec: { enabled: false } });
+  const principal = await directory.authenticate(server.apiKey);
+  assert.deepEqual(principal, {
+    id: principal.id,
+    kind: "user",
+    role: "admin",
+    workspace: "main",
+    scopes: ["admin"],
+  });
+  const [here, closed] = server.host.requests;
+  assert.deepEqual(directory.findRoute("main", "here"), {
+    instanceId: here?.instanceId,
+    status: "DEPLOYED",
+    enabled: true,
+  });
+  assert.deepEqual(directory.findRoute("main", "closed"), {
+    instanceId: closed?.instanceId,
+    status: "DEPLOYED",
+    enabled: false,
+  });
+  assert.equal(directory.findRoute("other", "here"), undefined);
+  assert.equal(directory.findRoute("main", "nobody"), undefined);
+  assert.equal(directory.findWorkspaceById(bootstrap.workspaceId), "main");
+  assert.equal(directory.findWorkspaceById("zzzzzzzzz"), undefined);
+});
