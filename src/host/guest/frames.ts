@@ -155,6 +155,7 @@ export class FrameWriter {
   #bytes: Buffer = Buffer.allocUnsafe(256);
   #length = frameHeaderBytes;
 
+  /** Makes room first: the buffer may be another one afterwards. */
   #step(length: number): number {
     if (this.#bytes.length - this.#length < length) {
       const grown = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#length + length));
@@ -166,22 +167,26 @@ export class FrameWriter {
   }
 
   u8(value: number): this {
-    this.#bytes.writeUInt8(value, this.#step(1));
+    const at = this.#step(1);
+    this.#bytes.writeUInt8(value, at);
     return this;
   }
 
   u16(value: number): this {
-    this.#bytes.writeUInt16LE(value, this.#step(2));
+    const at = this.#step(2);
+    this.#bytes.writeUInt16LE(value, at);
     return this;
   }
 
   u32(value: number): this {
-    this.#bytes.writeUInt32LE(value, this.#step(4));
+    const at = this.#step(4);
+    this.#bytes.writeUInt32LE(value, at);
     return this;
   }
 
   u64(value: number | bigint): this {
-    this.#bytes.writeBigUInt64LE(BigInt(value), this.#step(8));
+    const at = this.#step(8);
+    this.#bytes.writeBigUInt64LE(BigInt(value), at);
     return this;
   }
 
