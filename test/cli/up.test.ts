@@ -236,7 +236,7 @@ test("the first start checks itself over HTTP and prints what each phase took", 
   const table = [
     /^ {2}create +[\d.]+ ms {2}blaxel\/base-image:latest$/m,
     /^ {2}python +[\d.]+ ms {2}python 3\.11\.2 answers 42$/m,
-    /^ {2}server +[\d.]+ ms {2}listens on port 8321$/m,
+    /^ {2}server +[\d.]+ ms {2}answers on port 8321$/m,
     /^ {2}sleep +[\d.]+ ms {2}asleep, memory and processes kept$/m,
     /^ {2}wake +[\d.]+ ms {2}its server answers, memory intact; 0\.4 ms of it for waking$/m,
     /^ {2}delete +[\d.]+ ms$/m,

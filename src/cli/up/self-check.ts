@@ -19,7 +19,8 @@ export type SelfCheckOptions = {
 /** Longer idle times are not waited for. */
 export const sleepWaitMaxMs = 60_000;
 const sleepMarginMs = 15_000;
-const pollMs = 200;
+const listenWaitMs = 20_000;
+const pollMs = 50;
 const port = 8321;
 
 /** Keeps a number in memory only, and answers with it: it comes back after the sleep if memory and process were kept. */
@@ -94,12 +95,7 @@ async function runPython(client: HttpClient, signal: AbortSignal): Promise<strin
 }
 
 async function startServer(client: HttpClient, secret: string, signal: AbortSignal): Promise<string> {
-  const request = {
-    command: `exec python3 -c '${server}' ${secret}`,
-    waitForPorts: [port],
-    timeout: 30,
-  };
-  const body = Buffer.from(JSON.stringify(request));
+  const body = Buffer.from(JSON.stringify({ command: `exec python3 -c '${server}' ${secret}` }));
   await client.json({
     method: "POST",
     path: "/process",
@@ -107,7 +103,17 @@ async function startServer(client: HttpClient, secret: string, signal: AbortSign
     body: () => body,
     signal,
   });
-  return `listens on port ${port}`;
+  const deadlineMs = Date.now() + listenWaitMs;
+  for (;;) {
+    try {
+      await readServer(client, secret, signal);
+      return `answers on port ${port}`;
+    } catch (error) {
+      const mayBeStarting = error instanceof CliFailure && error.status === 502;
+      if (!mayBeStarting || Date.now() > deadlineMs) throw error;
+    }
+    await delay(pollMs, undefined, { signal });
+  }
 }
 
 /** Asks the control plane, because a request to the sandbox itself would keep it awake. */
