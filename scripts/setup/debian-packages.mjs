@@ -5,6 +5,7 @@ import { outputOf, plainEnvironment, run, SetupError } from "./command.mjs";
 
 /** What running sandboxes needs. */
 export const platformPackages = [
+  "bubblewrap", // confines the programs that handle images
   "ca-certificates",
   "debian-archive-keyring", // mmdebstrap on a machine that is not Debian itself
   "gcc", // musl-gcc calls it

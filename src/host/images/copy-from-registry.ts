@@ -29,14 +29,25 @@ export type CopyOptions = {
   insecureRegistries: readonly string[];
   receivedMaxBytes: number;
   timeoutMs: number;
+  /** Further attempts after a failure of the network. */
+  retries: number;
   signal: AbortSignal;
 };
 
-const proxyPort = 3128;
+type ForwarderTask = {
+  gateSocketPath: string;
+  proxyPort: number;
+  direct: { port: number; target: string }[];
+  command: string[];
+};
+
 const forwarder = fileURLToPath(new URL("registry-forwarder.ts", import.meta.url));
 
 export async function copyFromRegistry(options: CopyOptions): Promise<void> {
-  const { workDir, pullsDir, signal, timeoutMs, insecureRegistries, receivedMaxBytes } = options;
+  const { reference, workDir, pullsDir, signal, timeoutMs, insecureRegistries, receivedMaxBytes } = options;
+  if (isLoopback(reference.registry.split(":")[0]!) && !insecureRegistries.includes(reference.registry)) {
+    throw new PullFailure("refused", refusalMessages.inner_address);
+  }
   await mkdir(join(workDir, "layout"));
   await symlink("../../../blobs", join(workDir, "layout/blobs"));
   // A socket's path is limited to 107 bytes; through the descriptor it is short wherever the image directory lies.
@@ -47,17 +58,17 @@ export async function copyFromRegistry(options: CopyOptions): Promise<void> {
       insecureRegistries,
       receivedMaxBytes,
     });
-    const inside = `/pulls/work/${basename(workDir)}`;
+    const task = forwarderTask(options);
     const jail = jailArguments({
       writable: [{ from: pullsDir, to: "/pulls" }],
       readable: [
         { from: process.execPath, to: "/jail/node" },
         { from: forwarder, to: "/jail/registry-forwarder.ts" },
       ],
-      capabilities: [],
-      command: ["/jail/node", "/jail/registry-forwarder.ts", forwarderTask(options, inside)],
+      capabilities: ["CAP_NET_BIND_SERVICE"],
+      command: ["/jail/node", "/jail/registry-forwarder.ts", JSON.stringify(task)],
     });
-    const proxy = `http://127.0.0.1:${proxyPort}`;
+    const proxy = `http://127.0.0.1:${task.proxyPort}`;
     const env = { ...jailEnvironment, HTTP_PROXY: proxy, HTTPS_PROXY: proxy, NODE_NO_WARNINGS: "1" };
     try {
       await runCommand("bwrap", jail, { env, timeoutMs, signal });
@@ -70,24 +81,22 @@ export async function copyFromRegistry(options: CopyOptions): Promise<void> {
 }
 
 /** What the forwarder in the jail is to do; see there. */
-function forwarderTask({ reference, insecureRegistries }: CopyOptions, inside: string): string {
+function forwarderTask({ reference, insecureRegistries, workDir, retries }: CopyOptions): ForwarderTask {
+  const inside = `/pulls/work/${basename(workDir)}`;
   const insecure = insecureRegistries.includes(reference.registry);
-  const [host = "", port = ""] = reference.registry.split(":");
-  const onLoopback = host === "localhost" || host.startsWith("127.");
-  const command = [
-    "skopeo",
-    "copy",
-    "--quiet",
-    "--src-no-creds",
-    `--src-tls-verify=${!insecure}`,
-    "--retry-times",
-    "2",
-  ];
+  const options = ["--quiet", "--src-no-creds", `--src-tls-verify=${!insecure}`, `--retry-times=${retries}`];
   // umoci reads gzip and plain layers only.
-  command.push("--dest-compress-format", "gzip");
-  command.push(`docker://${reference.text}`, `oci:${inside}/layout:image`);
-  const direct = insecure && onLoopback ? [{ port: Number(port), target: reference.registry }] : [];
-  return JSON.stringify({ gateSocketPath: `${inside}/gate.sock`, proxyPort, direct, command });
+  options.push("--dest-compress-format=gzip");
+  const command = ["skopeo", "copy", ...options, `docker://${reference.text}`, `oci:${inside}/layout:image`];
+  const [host = "", port = ""] = reference.registry.split(":");
+  const direct = insecure && isLoopback(host) ? [{ port: Number(port), target: reference.registry }] : [];
+  const proxyPort = direct[0]?.port === 3128 ? 3129 : 3128;
+  return { gateSocketPath: `${inside}/gate.sock`, proxyPort, direct, command };
+}
+
+/** Hosts that programs never use a proxy for. */
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host.startsWith("127.");
 }
 
 const refusalMessages: Record<GateRefusal, string> = {
@@ -100,11 +109,11 @@ const refusalMessages: Record<GateRefusal, string> = {
 function describeFailure(error: unknown, refusal: GateRefusal | undefined, signal: AbortSignal): Error {
   if (signal.aborted) return new PullFailure("unreachable", "Pulling it took too long or was given up.", error);
   if (refusal !== undefined) return new PullFailure("refused", refusalMessages[refusal], error);
-  const words = error instanceof AppError ? error.message : String(error);
+  const words = /level=fatal msg=(.*)/.exec(error instanceof AppError ? error.message : "")?.[1] ?? "";
   if (/manifest unknown|name unknown|not found|name invalid|status code 404/i.test(words)) {
     return new PullFailure("refused", "Its registry does not know it.", error);
   }
-  if (/unauthorized|authentication required|access .* is denied|denied|status code 40[13]/i.test(words)) {
+  if (/unauthorized|authentication required|access to the resource is denied|denied:|status code 40[13]/i.test(words)) {
     return new PullFailure("refused", "Its registry does not give it out without credentials.", error);
   }
   if (/no image found in manifest list|no image found in image index/i.test(words)) {

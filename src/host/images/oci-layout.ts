@@ -36,6 +36,7 @@ export async function readPulledImage(layoutDir: string, blobsDir: string): Prom
     throw new ImageDefect(`It has ${layers.length} layers; 1 to ${layersMax} are accepted.`);
   const configDigest = hexDigest(manifest.config);
   const content = await readDocument(join(blobsDir, "sha256", configDigest));
+  requireSameLayers(layers, content);
   const config = recordOf(content.config ?? {});
   const environment = readEnvironment(config.Env);
   return {
@@ -46,6 +47,16 @@ export async function readPulledImage(layoutDir: string, blobsDir: string): Prom
     workingDir: readDirectory(config.WorkingDir, "/"),
     homeDir: readDirectory(environment.HOME, "/root"),
   };
+}
+
+/**
+ * The configuration's digest stands for the content only if every uncompressed layer is named in it, one for one. umoci compares
+ * the layers with these names; were some missing, an image could be published under the digest of another.
+ */
+function requireSameLayers(layers: unknown[], content: Record<string, unknown>): void {
+  const names = listOf(recordOf(content.rootfs ?? {}).diff_ids);
+  const complete = names.length === layers.length && names.every((name) => /^sha256:[0-9a-f]{64}$/.test(String(name)));
+  if (!complete) throw new ImageDefect("Its configuration does not name its layers.");
 }
 
 async function readDocument(path: string): Promise<Record<string, unknown>> {

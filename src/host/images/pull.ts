@@ -14,26 +14,30 @@ export type PullOptions = {
   idRangeStart: number;
   maxImageBytes: number;
   insecureRegistries: readonly string[];
+  /** How patiently the registry is asked: an image that is here already is not worth waiting long for. */
+  copyTimeoutMs: number;
+  copyRetries: number;
   signal: AbortSignal;
   onPhase: (phase: "copied" | "unpacked", fields: Record<string, unknown>) => void;
 };
 
-const copyTimeoutMs = 600_000;
 const unpackTimeoutMs = 600_000;
 /** Layers kept for later pulls. Those of the last hour stay in any case: a pull under way may count on them. */
 const blobCacheMaxBytes = 4 * 1024 ** 3;
+const spaceMinBytes = 256 * 1024 ** 2;
 const blobKeptMs = 3_600_000;
 
 export async function pullImage(reference: ImageReference, options: PullOptions): Promise<PulledImage> {
   const pullsDir = join(options.imageDir, "pulls");
-  await requireSpace(options);
+  const bytesMax = await acceptedBytes(options);
   const workDir = await makeWorkDir(join(pullsDir, "work"));
   try {
-    const image = await copyAndRead(reference, pullsDir, workDir, options);
+    const image = await copyAndRead(reference, pullsDir, workDir, { ...options, maxImageBytes: bytesMax });
     options.onPhase("copied", { digest: image.digest, layerBytes: image.layerBytes });
-    if (image.layerBytes > options.maxImageBytes) throw new ImageDefect("It is larger than this platform accepts.");
+    if (image.layerBytes > bytesMax) throw new ImageDefect("It is larger than this platform accepts.");
     const rootDir = join(options.imageDir, "rootfs", image.digest);
-    if (!existsSync(rootDir)) await unpackAndPublish(image, rootDir, pullsDir, workDir, options);
+    if (!existsSync(rootDir))
+      await unpackAndPublish(image, rootDir, pullsDir, workDir, { ...options, maxImageBytes: bytesMax });
     return image;
   } finally {
     await removeTree(workDir);
@@ -45,7 +49,7 @@ async function copyAndRead(
   reference: ImageReference,
   pullsDir: string,
   workDir: string,
-  { insecureRegistries, maxImageBytes, signal }: PullOptions,
+  { insecureRegistries, maxImageBytes, copyTimeoutMs, copyRetries, signal }: PullOptions,
 ): Promise<PulledImage> {
   const receivedMaxBytes = maxImageBytes + 16 * 1024 * 1024;
   await copyFromRegistry({
@@ -55,6 +59,7 @@ async function copyAndRead(
     insecureRegistries,
     receivedMaxBytes,
     timeoutMs: copyTimeoutMs,
+    retries: copyRetries,
     signal,
   });
   const image = await readPulledImage(join(workDir, "layout"), join(pullsDir, "blobs"));
@@ -89,14 +94,13 @@ async function unpackAndPublish(
   onPhase("unpacked", { digest: image.digest });
 }
 
-/** A pull may need the image's compressed and unpacked bytes; the machine keeps a twentieth of its disk free besides. */
-async function requireSpace({ imageDir, maxImageBytes }: PullOptions): Promise<void> {
+/** The limit of an image here and now: it is on disk packed and unpacked, and a twentieth of the disk stays free besides. */
+async function acceptedBytes({ imageDir, maxImageBytes }: PullOptions): Promise<number> {
   const disk = await statfs(imageDir);
-  const freeBytes = disk.bavail * disk.bsize;
-  const reserveBytes = (disk.blocks * disk.bsize) / 20;
-  if (freeBytes - reserveBytes < 2 * maxImageBytes) {
-    throw new PullFailure("unreachable", "This host has too little disk space left to pull an image.");
-  }
+  const spareBytes = (disk.bavail - disk.blocks / 20) * disk.bsize;
+  if (spareBytes < spaceMinBytes)
+    throw new PullFailure("unreachable", "This host has too little disk space left to pull images.");
+  return Math.min(maxImageBytes, Math.floor(spareBytes / 2));
 }
 
 async function trimBlobCache(dir: string): Promise<void> {

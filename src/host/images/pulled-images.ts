@@ -10,7 +10,7 @@ import { type PullOptions, pullImage } from "./pull.ts";
 import type { ImageReference } from "./reference.ts";
 import { removeAbandonedWorkDirs } from "./work-dirs.ts";
 
-type PulledImagesOptions = Omit<PullOptions, "signal" | "onPhase"> & { log: Logger };
+type PulledImagesOptions = Omit<PullOptions, "signal" | "onPhase" | "copyTimeoutMs" | "copyRetries"> & { log: Logger };
 
 /** One file each, named after the reference's hash, written when the content it names is published. */
 type ReferenceRecord = Omit<ResolvedImage, "rootDir"> & { idRangeStart: number };
@@ -19,7 +19,8 @@ type ReferenceRecord = Omit<ResolvedImage, "rootDir"> & { idRangeStart: number }
 type Known = { image: ResolvedImage; checkedAtMs: number };
 
 const recheckAfterMs = 5 * 60_000;
-const recheckTimeoutMs = 30_000;
+const recheckPatience = { copyTimeoutMs: 10_000, copyRetries: 0 };
+const firstPatience = { copyTimeoutMs: 600_000, copyRetries: 2 };
 const pullsAtOnceMax = 2;
 const pullsWaitingMax = 32;
 
@@ -72,8 +73,8 @@ export class PulledImages implements AsyncDisposable {
 
   async #pull(reference: ImageReference, known: Known | undefined): Promise<ResolvedImage> {
     const log = this.#options.log.child({ image: reference.text });
-    const deadline = known === undefined ? [] : [AbortSignal.timeout(recheckTimeoutMs)];
-    const signal = AbortSignal.any([this.#stop.signal, ...deadline]);
+    const patience = known === undefined ? firstPatience : recheckPatience;
+    const signal = this.#stop.signal;
     const startedAt = performance.now();
     try {
       await this.#takeTurn();
@@ -81,7 +82,9 @@ export class PulledImages implements AsyncDisposable {
       const onPhase: PullOptions["onPhase"] = (phase, fields) => {
         log.info({ ...fields, durationMs: Math.round(performance.now() - startedAt) }, `image ${phase}`);
       };
-      const pulled = await pullImage(reference, { ...this.#options, signal, onPhase }).finally(() => this.#passTurn());
+      const pulled = await pullImage(reference, { ...this.#options, ...patience, signal, onPhase }).finally(() =>
+        this.#passTurn(),
+      );
       return this.#remember(reference, pulled);
     } catch (error) {
       log.warn({ err: error }, "an image could not be pulled");

@@ -41,7 +41,7 @@ function joinDirect(client: Socket, target: string): void {
     join(client, gate);
   };
   gate.on("data", read);
-  gate.on("error", () => client.destroy());
+  gate.on("error", () => undefined).on("close", () => client.destroy());
   client.on("error", () => gate.destroy());
 }
 

@@ -41,7 +41,9 @@ class Gate implements RegistryGate {
     this.#options = options;
     this.#server.maxConnections = connectionsMax;
     this.#server.on("connection", (socket) => this.#track(socket));
-    this.#server.on("connect", (request: IncomingMessage, client: Duplex) => this.#tunnel(request, client));
+    this.#server.on("connect", (request: IncomingMessage, client: Duplex, head: Buffer) =>
+      this.#tunnel(request, client, head),
+    );
   }
 
   listen(): Promise<void> {
@@ -56,13 +58,14 @@ class Gate implements RegistryGate {
   }
 
   /** CONNECT host:port, which is how TLS connections ask for their way. */
-  #tunnel(request: IncomingMessage, client: Duplex): void {
+  #tunnel(request: IncomingMessage, client: Duplex, head: Buffer): void {
     const target = parseTarget(request.url ?? "");
     if (target === undefined) return void client.end("HTTP/1.1 400 Bad Request\r\n\r\n");
     this.#connect(target.host, target.port)
       .then((upstream) => {
         if (client.destroyed) return void upstream.destroy();
         client.write("HTTP/1.1 200 Connection Established\r\n\r\n");
+        upstream.write(head);
         upstream.pipe(client);
         client.pipe(upstream);
         upstream.on("close", () => client.destroy());

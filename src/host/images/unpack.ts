@@ -3,6 +3,7 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { AppError } from "../../core/errors.ts";
 import { runCommand } from "../../core/run-command.ts";
 import { idRange } from "./id-range.ts";
 import { jailArguments, jailEnvironment } from "./jail.ts";
@@ -19,6 +20,7 @@ export type UnpackOptions = {
 };
 
 const filesMax = 2_000_000;
+const tooLargeMessage = "Unpacked, it is larger than this platform accepts.";
 const memoryMaxBytes = 4 * 1024 ** 3;
 
 /** What writing any owner, mode, device and file capability takes; being able to mount or trace is not among it. */
@@ -67,8 +69,8 @@ async function runUmoci(options: UnpackOptions, target: string): Promise<void> {
   try {
     await runCommand("bwrap", jail, { env: jailEnvironment, timeoutMs, signal, onSpawn });
   } catch (error) {
-    if (tooLarge.signal.aborted)
-      throw new ImageDefect("Unpacked, it is larger than this platform accepts.", { cause: error });
+    const fileTooLarge = error instanceof AppError && /file too large/i.test(error.message);
+    if (tooLarge.signal.aborted || fileTooLarge) throw new ImageDefect(tooLargeMessage, { cause: error });
     options.signal.throwIfAborted();
     throw new ImageDefect("Its layers could not be unpacked.", { cause: error });
   } finally {
@@ -76,30 +78,19 @@ async function runUmoci(options: UnpackOptions, target: string): Promise<void> {
   }
 }
 
-/** Removes device nodes, and refuses a tree with an id outside the range or more bytes than accepted. */
+/** Mends what a tree lawfully may hold, then refuses one with an id outside the range or more bytes than accepted. */
 async function checkRoot(root: string, { idRangeStart, bytesMax, signal }: UnpackOptions): Promise<void> {
   if (!lstatSync(root).isDirectory()) throw new ImageDefect("Its root is not a directory.");
+  const find = (args: string[]) => runCommand("find", [root, "-xdev", ...args], { timeoutMs: 300_000, signal });
+  // Directories that layers imply but do not contain are made by umoci under its own id; devices are of no use in a sandbox.
+  const implied = ["-type", "d", "-uid", "0", "-exec", "chown", "-h", `${idRangeStart}:${idRangeStart}`, "{}", "+"];
+  await find(["(", ...implied, ")", "-o", "(", "-type", "b", "-o", "-type", "c", ")", "-delete"]);
   const end = idRangeStart + idRange.count - 1;
-  const outside = [
-    "-uid",
-    `-${idRangeStart}`,
-    "-o",
-    "-uid",
-    `+${end}`,
-    "-o",
-    "-gid",
-    `-${idRangeStart}`,
-    "-o",
-    "-gid",
-    `+${end}`,
-  ];
-  const devices = ["(", "-type", "b", "-o", "-type", "c", ")", "-delete"];
-  const search = [root, "-xdev", ...devices, "-o", "(", ...outside, ")", "-print", "-quit"];
-  const { stdout } = await runCommand("find", search, { timeoutMs: 300_000, signal });
+  const outside = ["uid", "gid"].flatMap((id) => [`-${id}`, `-${idRangeStart}`, "-o", `-${id}`, `+${end}`, "-o"]);
+  const { stdout } = await find(["(", ...outside, "-type", "b", "-o", "-type", "c", ")", "-print", "-quit"]);
   if (stdout !== "") throw new ImageDefect("It has files of owners that do not exist in a sandbox.");
   const usage = await runCommand("du", ["-sx", "--block-size=1", root], { timeoutMs: 300_000, signal });
-  if (Number.parseInt(usage.stdout, 10) > bytesMax)
-    throw new ImageDefect("Unpacked, it is larger than this platform accepts.");
+  if (Number.parseInt(usage.stdout, 10) > bytesMax) throw new ImageDefect(tooLargeMessage);
 }
 
 /**
