@@ -49,8 +49,7 @@ test("a created sandbox is deployed, running and findable", async () => {
   assert.equal(found.spec.runtime?.memory, 1024);
   assert.equal(found.metadata.labels?.suite, "official-client");
   const listed = await client.SandboxInstance.list();
-  const names: string[] = [];
-  for (const one of listed as unknown as Iterable<Sandbox>) names.push(one.metadata.name);
+  const names = listed.data.map(({ metadata }) => metadata.name);
   assert.ok(names.includes("official-client"), `list holds ${names.join(", ")}`);
 });
 
