@@ -83,15 +83,12 @@ function openSandboxes({ config, host, log, database, sealKey, store, opened }: 
   const { address, region } = config;
   const creationStore = createCreationStore(database);
   const presenter = createPresenter({ host, sealKey, address, region });
-  const poke = (): void => loop.poke();
+  const poke = (): void => deletions.poke();
   const creations = new Creations({ config, host, sealKey, store, creationStore, presenter, log, poke });
-  const loop = startLoop({
-    name: "sandboxes",
-    intervalMs: config.reconcileIntervalMs,
-    log,
-    work: createReconciler({ host, store, creationStore, creations, log }),
-  });
-  opened.use(loop);
+  const { finishDeletions, reconcile } = createReconciler({ host, store, creationStore, creations, log });
+  const { reconcileIntervalMs: intervalMs } = config;
+  const deletions = opened.use(startLoop({ name: "deletions", intervalMs, log, work: finishDeletions }));
+  const agreement = opened.use(startLoop({ name: "agreement", intervalMs, log, work: reconcile }));
   opened.use(creations);
   const service = createSandboxService({
     store,
@@ -101,5 +98,5 @@ function openSandboxes({ config, host, log, database, sealKey, store, opened }: 
     poke,
   });
   const list = createSandboxList({ store: createListStore(database), presenter, sealKey });
-  return { routes: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => loop.run() };
+  return { routes: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => agreement.run() };
 }

@@ -82,6 +82,18 @@ test("a creation that fails does not use the key up", async () => {
   assert.equal((await server.create({ name: "later" }, keyed("k2"))).status, 200);
 });
 
+test("a creation that is deleted before its end does not use the key up", async () => {
+  await using server = await startServer();
+  server.host.onCreate = (_request, signal) =>
+    new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  const creating = server.create({ name: "hasty" }, keyed("k"));
+  await untilStatus(server, "hasty", "DEPLOYING");
+  assert.equal((await server.call("DELETE", "/v0/sandboxes/hasty")).status, 200);
+  assert.equal((await creating).status, 409);
+  server.host.onCreate = () => undefined;
+  assert.equal((await server.create({ name: "hasty" }, keyed("k"))).status, 200);
+});
+
 test("the answer is the first one even when the sandbox has gone since", async () => {
   await using server = await startServer();
   const first = await server.create({ name: "gone" }, keyed("k"));

@@ -14,9 +14,8 @@ export type KeyedRequest = {
 export type EarlierRequest = { fingerprint: string; sandboxId: string; sealedAnswer: string | null };
 
 export type InsertOutcome =
-  | { kind: "inserted" }
-  | { kind: "name_taken" }
-  | { kind: "key_taken"; earlier: EarlierRequest };
+  /** `replaced`: a failed sandbox of the name is being deleted for it. */
+  { kind: "inserted"; replaced: boolean } | { kind: "name_taken" } | { kind: "key_taken"; earlier: EarlierRequest };
 
 export type CreationStore = ReturnType<typeof createCreationStore>;
 
@@ -81,7 +80,7 @@ async function insert(
 ): Promise<InsertOutcome> {
   const taken = keyed && (await takeKey(queries, record, keyed));
   if (taken !== undefined) return { kind: "key_taken", earlier: taken };
-  await replaceFailed(queries, record);
+  const replaced = await replaceFailed(queries, record);
   const inserted = await queries
     .insertInto("sandboxes")
     .values(toRow(record))
@@ -93,7 +92,7 @@ async function insert(
     return { kind: "name_taken" };
   }
   await appendEvent(queries, record.id, { time: record.createdAt, status: record.status });
-  return { kind: "inserted" };
+  return { kind: "inserted", replaced };
 }
 
 /** Undefined when the key now stands for this request, else the request it stands for already. */
@@ -136,7 +135,7 @@ async function takeKey(
 }
 
 /** A failed sandbox does not hold its name: creating the name again deletes what is left of it. */
-async function replaceFailed(queries: Queries, { workspaceId, name, createdBy }: SandboxRecord): Promise<void> {
+async function replaceFailed(queries: Queries, { workspaceId, name, createdBy }: SandboxRecord): Promise<boolean> {
   const failed = await queries
     .selectFrom("sandboxes")
     .select("id")
@@ -152,4 +151,5 @@ async function replaceFailed(queries: Queries, { workspaceId, name, createdBy }:
       message: "A new sandbox takes the name",
     });
   }
+  return failed.length > 0;
 }

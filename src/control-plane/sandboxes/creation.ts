@@ -38,7 +38,7 @@ export type CreationOptions = {
   creationStore: CreationStore;
   presenter: Presenter;
   log: Logger;
-  /** Asks for a reconciliation soon. */
+  /** Asks for pending deletions to be finished soon. */
   poke: () => void;
 };
 
@@ -133,6 +133,8 @@ export class Creations implements AsyncDisposable {
     const finish = (): void => {
       this.#running.delete(record.id);
       settle();
+      // Deleted meanwhile: the reconciler has waited for this.
+      if (abort.signal.aborted) this.#options.poke();
     };
     let hostDone: Promise<unknown> = Promise.resolve();
     try {
@@ -140,6 +142,7 @@ export class Creations implements AsyncDisposable {
       if (outcome.kind === "name_taken") return undefined;
       if (outcome.kind === "key_taken")
         throw new AppError("conflict", "The key is in use by a request that has not ended.");
+      if (outcome.replaced) this.#options.poke();
       const making = this.#makeInstance(record, draft, caller, { abort, timing });
       hostDone = making.done;
       return await this.#complete(record, making, { caller, timing, keyed });
@@ -219,13 +222,9 @@ export class Creations implements AsyncDisposable {
 
   /** The error to answer with, once no record is left. What a host may still have of it, the reconciler removes. */
   async #undo(record: SandboxRecord, cause: unknown, signal: AbortSignal): Promise<AppError> {
-    const { store, host, log, poke } = this.#options;
-    if (!(await store.remove(record.id, "DEPLOYING"))) {
-      poke();
-      return deletedMeanwhile(record);
-    }
+    const { store, host, log } = this.#options;
+    if (!(await store.remove(record.id, "DEPLOYING"))) return deletedMeanwhile(record);
     if (signal.aborted) {
-      poke();
       return new AppError("unavailable", "The sandbox was not ready in time.", {
         details: { code: "CREATION_TIMEOUT" },
       });
@@ -236,7 +235,6 @@ export class Creations implements AsyncDisposable {
       return new AppError(error.code, error.message, { details: { ...error.details, ...details } });
     }
     if (error.status >= 500) {
-      poke();
       log.error({ sandbox: record.name, instanceId: record.id, err: cause }, "a sandbox could not be created");
     }
     return error;

@@ -1,13 +1,16 @@
 // Brings hosts and records into agreement: finishes deletions, undoes creations that a crash interrupted, removes what nobody owns.
 import type { Host } from "../../contract/host.ts";
+import { sandboxStatuses } from "../../contract/sandbox-status.ts";
 import type { Logger } from "../../core/log.ts";
 import type { CreationStore } from "./creation-store.ts";
 import { isPastRetention } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
 
 const deletionsAtOnce = 4;
-const deletionTimeoutMs = 60_000;
+/** How long a pass waits for one deletion; a slow one goes on by itself and a later pass confirms it. */
+const deletionTimeoutMs = 5_000;
 const chunk = 200;
+const owningStatuses = sandboxStatuses.filter((status) => status !== "TERMINATED");
 
 export type ReconcilerOptions = {
   host: Host;
@@ -17,8 +20,15 @@ export type ReconcilerOptions = {
   log: Logger;
 };
 
-/** One pass, safe to repeat at any time and to abandon half-way. */
-export function createReconciler({ host, store, creationStore, creations, log }: ReconcilerOptions) {
+/** Both are safe to repeat at any time, to run at once and to abandon half-way. */
+export type Reconciler = {
+  /** Cheap: only what is being deleted. */
+  finishDeletions(signal: AbortSignal): Promise<void>;
+  /** Compares every record with its host. */
+  reconcile(signal: AbortSignal): Promise<void>;
+};
+
+export function createReconciler({ host, store, creationStore, creations, log }: ReconcilerOptions): Reconciler {
   /** Deletions the host has not finished: an instance is never asked to be deleted twice at once. */
   const deleting = new Map<string, Promise<boolean>>();
 
@@ -47,7 +57,7 @@ export function createReconciler({ host, store, creationStore, creations, log }:
     const queue = [...ids];
     const worker = async (): Promise<void> => {
       for (let id = queue.shift(); id !== undefined && !signal.aborted; id = queue.shift()) {
-        if (await withDeadline(deleteInstance(id), deletionTimeoutMs)) await done(id);
+        if (await withDeadline(deleteInstance(id), deletionTimeoutMs, signal)) await done(id);
       }
     };
     await Promise.all(Array.from({ length: deletionsAtOnce }, worker));
@@ -74,10 +84,10 @@ export function createReconciler({ host, store, creationStore, creations, log }:
 
   /** A record is written before its instance is made, so an instance without a record belongs to nobody. */
   const removeOrphans = async (signal: AbortSignal): Promise<void> => {
-    const orphans = host
-      .listInstances()
-      .map(({ instanceId }) => instanceId)
-      .filter((id) => !creations.isRunning(id) && (store.findById(id)?.status ?? "TERMINATED") === "TERMINATED");
+    const found = host.listInstances().map(({ instanceId }) => instanceId);
+    const owned = new Set<string>();
+    for await (const ids of walk(store, owningStatuses)) for (const id of ids) owned.add(id);
+    const orphans = found.filter((id) => !owned.has(id) && !creations.isRunning(id));
     await deleteInstances(orphans, signal, async (id) =>
       log.warn({ instanceId: id }, "an instance without a sandbox was deleted"),
     );
@@ -107,9 +117,12 @@ export function createReconciler({ host, store, creationStore, creations, log }:
     await creationStore.removeExpiredKeys(new Date(now).toISOString());
   };
 
-  return async (signal: AbortSignal): Promise<void> => {
-    const steps = [undoInterrupted, finishDeletions, removeOrphans, failLost, forgetTerminated];
-    for (const step of steps) if (!signal.aborted) await step(signal);
+  return {
+    finishDeletions,
+    async reconcile(signal) {
+      const steps = [undoInterrupted, finishDeletions, removeOrphans, failLost, forgetTerminated];
+      for (const step of steps) if (!signal.aborted) await step(signal);
+    },
   };
 }
 
@@ -124,13 +137,16 @@ async function* walk(store: SandboxStore, statuses: Parameters<SandboxStore["lis
   }
 }
 
-/** False when the time is over; the work goes on. */
-async function withDeadline(work: Promise<boolean>, timeoutMs: number): Promise<boolean> {
+/** False when the time is over or the pass ends; the work goes on. */
+async function withDeadline(work: Promise<boolean>, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(resolve, timeoutMs, false);
+  const giveUp = (): void => resolve(false);
+  const timer = setTimeout(giveUp, timeoutMs);
+  signal.addEventListener("abort", giveUp, { once: true });
   try {
     return await Promise.race([work, promise]);
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener("abort", giveUp);
   }
 }

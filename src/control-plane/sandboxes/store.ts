@@ -38,12 +38,7 @@ export function createSandboxStore(database: Database) {
           .returning("id")
           .executeTakeFirst();
         if (row === undefined) return false;
-        // A creation that was undone may be asked for again under the same key.
-        await queries
-          .deleteFrom("idempotency_keys")
-          .where("sandbox_id", "=", id)
-          .where("sealed_answer", "is", null)
-          .execute();
+        await releaseKey(queries, id);
         return true;
       });
       if (removed) await database.flush();
@@ -128,7 +123,17 @@ export async function changeStatus(queries: Queries, id: string, change: StatusC
     .executeTakeFirst();
   if (changed === undefined) return false;
   await appendEvent(queries, id, { time: now, status: change.to, message: change.message });
+  if (change.to === "DELETING") await releaseKey(queries, id);
   return true;
+}
+
+/** A creation that ended without an answer may be asked for again under the same key. */
+async function releaseKey(queries: Queries, sandboxId: string): Promise<void> {
+  await queries
+    .deleteFrom("idempotency_keys")
+    .where("sandbox_id", "=", sandboxId)
+    .where("sealed_answer", "is", null)
+    .execute();
 }
 
 /** Numbers follow on; an event leaves when the limit is reached. */
