@@ -49,8 +49,13 @@ export function requestHeaders(request: IncomingMessage, port: number): RawHeade
   return kept.concat(forwarded(request, port));
 }
 
+const responseHeadersMax = 200;
+
 /** A response's headers for the caller; what no HTTP client may be sent is `upstream_failed`. */
 export function responseHeaders(raw: RawHeaders): RawHeaders {
+  if (raw.length > responseHeadersMax * 2) {
+    throw new AppError("upstream_failed", "The server inside the sandbox sent too many headers.");
+  }
   for (let index = 0; index < raw.length; index += 2) {
     if (fieldName.test(raw[index]!) && fieldValue.test(raw[index + 1]!)) continue;
     throw new AppError("upstream_failed", "The server inside the sandbox sent a malformed header.");
