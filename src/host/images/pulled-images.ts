@@ -20,7 +20,7 @@ type Known = { image: ResolvedImage; checkedAtMs: number };
 
 const recheckAfterMs = 5 * 60_000;
 const recheckPatience = { copyTimeoutMs: 10_000, copyRetries: 0 };
-const firstPatience = { copyTimeoutMs: 600_000, copyRetries: 2 };
+const firstPatience = { copyTimeoutMs: 600_000, copyRetries: 1 };
 const pullsAtOnceMax = 2;
 const pullsWaitingMax = 32;
 
