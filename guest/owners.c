@@ -5,11 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "protocol.h"
+#include "names.h"
 
 enum { FILE_BYTES_MAX = 256 * 1024 };
 
@@ -36,33 +35,13 @@ static void load(struct names *names) {
   close(fd);
 }
 
-// A line is `name:password:id:...`; false for lines that are not, or whose name is too long to be believed.
-static bool line_matches(const char *line, uint32_t id, size_t *name_length) {
-  size_t length = strcspn(line, ":\n");
-  if (line[length] != ':' || length == 0 || length > OWNER_TEXT_MAX) return false;
-  const char *password = line + length + 1;
-  size_t password_length = strcspn(password, ":\n");
-  if (password[password_length] != ':') return false;
-  const char *number = password + password_length + 1;
-  char *end;
-  if (*number < '0' || *number > '9') return false;
-  unsigned long value = strtoul(number, &end, 10);
-  *name_length = length;
-  return value == id && (*end == ':' || *end == '\n' || *end == 0);
-}
-
 static const char *find(struct names *names, uint32_t id) {
   if (names->known && names->id == id) return names->name;
   if (!names->loaded) load(names);
   names->known = true;
   names->id = id;
-  snprintf(names->name, sizeof names->name, "%u", id);
-  for (const char *line = names->text; line != NULL && *line != 0; line += strcspn(line, "\n"), line += *line == '\n') {
-    size_t length;
-    if (!line_matches(line, id, &length)) continue;
-    memcpy(names->name, line, length);
-    names->name[length] = 0;
-    break;
+  if (names->text == NULL || !find_name(names->text, id, names->name)) {
+    snprintf(names->name, sizeof names->name, "%u", id);
   }
   return names->name;
 }

@@ -11,6 +11,7 @@
 #include "files.h"
 #include "link.h"
 #include "publish.h"
+#include "upload.h"
 
 enum { BUFFER_BYTES = 256 * 1024 };
 
@@ -95,54 +96,30 @@ static int write_whole(int fd, const uint8_t *bytes, size_t length) {
   return 0;
 }
 
-// The rest of a data frame and a header that may be split over two receptions.
-struct body {
-  uint32_t left;
-  uint8_t header[FRAME_HEADER_BYTES];
-  size_t header_length;
-  bool ended;
-};
-
-// Writes what a reception holds of the body; 0 or an errno.
-static int take_body(struct body *body, int fd, const uint8_t *bytes, size_t length) {
-  while (length > 0) {
-    if (body->ended) return failed("request", EPROTO);
-    if (body->left > 0) {
-      size_t part = length < body->left ? length : body->left;
-      int error = write_whole(fd, bytes, part);
-      if (error != 0) return failed("write", error);
-      body->left -= (uint32_t)part;
-      bytes += part;
-      length -= part;
-      continue;
-    }
-    size_t missing = FRAME_HEADER_BYTES - body->header_length;
-    size_t part = length < missing ? length : missing;
-    memcpy(body->header + body->header_length, bytes, part);
-    body->header_length += part;
-    bytes += part;
-    length -= part;
-    if (body->header_length < FRAME_HEADER_BYTES) continue;
-    struct frame_header header = read_frame_header(body->header);
-    body->header_length = 0;
-    body->ended = header.type == FRAME_END && header.length == 0;
-    if (!body->ended && (header.type != FRAME_DATA || header.length > DATA_PAYLOAD_MAX)) return failed("request", EPROTO);
-    body->left = header.length;
+// Writes what a received piece holds of the body; 0 or an errno.
+static int write_piece(struct upload *upload, int fd, size_t length) {
+  struct cursor piece = {.at = buffer, .left = length};
+  const uint8_t *content;
+  size_t content_length;
+  enum upload_step step;
+  while ((step = upload_next(upload, &piece, &content, &content_length)) == UPLOAD_CONTENT) {
+    int error = write_whole(fd, content, content_length);
+    if (error != 0) return failed("write", error);
   }
-  return 0;
+  return step == UPLOAD_BROKEN ? failed("request", EPROTO) : 0;
 }
 
 // Receives until the end frame; `aborted` when the host closed before it.
 static int receive_body(int fd, bool *aborted) {
-  struct body body = {0};
-  while (!body.ended) {
+  struct upload upload = {0};
+  while (!upload.ended) {
     ssize_t got = recv(link_descriptor(), buffer, BUFFER_BYTES, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       *aborted = true;
       return 0;
     }
-    int error = take_body(&body, fd, buffer, (size_t)got);
+    int error = write_piece(&upload, fd, (size_t)got);
     if (error != 0) return error;
   }
   return 0;

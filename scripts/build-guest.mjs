@@ -16,7 +16,7 @@ const sanitized = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,u
 
 /** Sources of the init in its own folder, and of its tests' programs, which share the decoders. */
 const initSources = () => listSources(guestDir);
-const decoderSources = ["cursor.c", "messages.c"].map((name) => join(guestDir, name));
+const decoderSources = ["cursor.c", "messages.c", "names.c", "upload.c"].map((name) => join(guestDir, name));
 const testSource = (name) => join(guestDir, "test", name);
 
 const targets = {

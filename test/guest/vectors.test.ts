@@ -1,0 +1,162 @@
+// The bytes of the protocol: what test/guest/vectors.json says is what both sides write and understand.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { encodeHello, type Frame, FrameReader, frameHeader } from "../../src/host/guest/frames.ts";
+import { GuestProtocolError } from "../../src/host/guest/guest-errors.ts";
+import * as messages from "../../src/host/guest/messages.ts";
+import { frameType } from "../../src/host/guest/protocol.ts";
+import { buildGuest } from "./start-guest.ts";
+
+type Value = Record<string, unknown>;
+type Vector = { name: string; hex: string; value: Value };
+type Vectors = Record<"hostToGuest" | "guestToHost", Vector[]> &
+  Record<"invalidForGuest" | "invalidForHost", Omit<Vector, "value">[]>;
+
+const vectors = JSON.parse(readFileSync(join(import.meta.dirname, "vectors.json"), "utf8")) as Vectors;
+const program = buildGuest("vectors");
+
+function decodeByGuest(frames: { hex: string }[]): Value[] {
+  const input = frames.map(({ hex }) => `${hex}\n`).join("");
+  const output = execFileSync(program, ["decode"], { input, encoding: "utf8" });
+  return output
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Value);
+}
+
+/** Encodes a vector's value the way the host does. */
+function encodeByHost(value: Value): Buffer {
+  const { channel, path, mode } = value as { channel: number; path: string; mode: number | undefined };
+  if ("kind" in value) return encodeHello(value.kind as 1 | 2 | 3);
+  switch (value.type) {
+    case frameType.spawn: {
+      const { token, workingDir, argv, environment } = value as Record<string, string & string[]>;
+      const variables = Object.fromEntries(environment!.map((variable: string) => variable.split("=")));
+      return messages.encodeSpawn(channel, { token: token!, workingDir: workingDir!, argv: argv!, environment: variables });
+    }
+    case frameType.signal:
+      return messages.encodeSignal(channel, value.token as string, value.signal as number);
+    case frameType.ack:
+      return messages.encodeAck(channel, value.stream === 1 ? "stdout" : "stderr", value.offset as number);
+    case frameType.stat:
+      return messages.encodeStat(path);
+    case frameType.list:
+      return messages.encodeList(path, value.entriesMax as number);
+    case frameType.read:
+      return messages.encodeRead(path, value.offset as number, value.length as number | undefined);
+    case frameType.write:
+      return messages.encodeWrite(path, mode);
+    case frameType.data: {
+      const bytes = Buffer.from(value.bytes as string);
+      return Buffer.concat([frameHeader(frameType.data, 0, bytes.length), bytes]);
+    }
+    case frameType.makeDirectory:
+      return messages.encodeMakeDirectory(path, mode);
+    case frameType.remove:
+      return messages.encodeRemove(path, value.recursive as boolean);
+    case frameType.concatenate:
+      return messages.encodeConcatenate(path, value.sources as string[], mode);
+    case frameType.connect:
+      return messages.encodeConnect(value.port as number);
+    default:
+      return messages.encodeEmpty(value.type as number, channel);
+  }
+}
+
+function decodeByHost(frame: Frame): Value {
+  const head = { type: frame.type, channel: frame.channel };
+  switch (frame.type) {
+    case frameType.process:
+      return { ...head, ...messages.decodeProcess(frame) };
+    case frameType.spawned: {
+      const { channel: process, ...rest } = messages.decodeSpawned(frame);
+      return { ...head, ...rest, process };
+    }
+    case frameType.signalled:
+      return { ...head, errno: messages.decodeSignalled(frame) };
+    case frameType.output: {
+      const { bytes, ...rest } = messages.decodeOutput(frame);
+      return { ...head, ...rest, bytes: bytes.toString() };
+    }
+    case frameType.exit:
+      return { ...head, end: messages.decodeExit(frame) };
+    case frameType.attributes:
+      return { ...head, info: messages.decodeAttributes(frame) };
+    case frameType.entries:
+      return { ...head, entries: messages.decodeEntries(frame) };
+    case frameType.body:
+      return { ...head, ...messages.decodeBody(frame) };
+    case frameType.failed:
+      return { ...head, ...messages.decodeFailed(frame) };
+    default:
+      assert.equal(frame.payload.length, 0);
+      return head;
+  }
+}
+
+function framesOf(hex: string, pieceBytes = 1_000): Frame[] {
+  const bytes = Buffer.from(hex, "hex");
+  const reader = new FrameReader(1_000);
+  const frames: Frame[] = [];
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    reader.push(Buffer.from(bytes.subarray(at, at + pieceBytes)));
+    for (let frame = reader.next(); frame !== undefined; frame = reader.next()) frames.push(frame);
+  }
+  return frames;
+}
+
+test("the host writes what the vectors say", () => {
+  for (const { name, hex, value } of vectors.hostToGuest) assert.equal(encodeByHost(value).toString("hex"), hex, name);
+});
+
+test("the guest understands what the host writes", () => {
+  const decoded = decodeByGuest(vectors.hostToGuest);
+  assert.deepEqual(
+    decoded,
+    vectors.hostToGuest.map(({ value }) => value),
+  );
+});
+
+test("the guest writes what the vectors say", () => {
+  const lines = execFileSync(program, ["encode"], { encoding: "utf8" }).trim().split("\n");
+  assert.deepEqual(
+    lines,
+    vectors.guestToHost.map(({ name, hex }) => `${name} ${hex}`),
+  );
+});
+
+test("the host understands what the guest writes", () => {
+  for (const { name, hex, value } of vectors.guestToHost.filter(({ value }) => !("kind" in value))) {
+    const [frame] = framesOf(hex);
+    const { end, ...rest } = decodeByHost(frame!);
+    assert.deepEqual(end === undefined ? rest : { ...rest, end }, value, name);
+  }
+});
+
+test("the guest refuses malformed frames", () => {
+  const decoded = decodeByGuest(vectors.invalidForGuest);
+  for (const [index, { name }] of vectors.invalidForGuest.entries()) assert.equal(decoded[index]?.invalid, true, name);
+});
+
+test("the host refuses malformed frames", () => {
+  for (const { name, hex } of vectors.invalidForHost) {
+    assert.throws(() => decodeByHost(framesOf(hex)[0]!), GuestProtocolError, name);
+  }
+});
+
+test("frames are the same however the stream is cut into pieces", () => {
+  const frames = vectors.guestToHost.filter(({ value }) => !("kind" in value));
+  const stream = frames.map(({ hex }) => hex).join("");
+  const whole = framesOf(stream, stream.length);
+  assert.equal(whole.length, frames.length);
+  for (const pieceBytes of [1, 2, 3, 7, 8, 9, 10, 64]) assert.deepEqual(framesOf(stream, pieceBytes), whole);
+});
+
+test("a frame longer than allowed is refused by its header alone", () => {
+  const reader = new FrameReader(1_000);
+  reader.push(frameHeader(frameType.output, 1, 1_001));
+  assert.throws(() => reader.next(), GuestProtocolError);
+});
