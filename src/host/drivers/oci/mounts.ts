@@ -14,7 +14,7 @@ export async function mountRoot(programs: Programs, mount: RootMount, signal: Ab
   mkdirSync(paths.root, { recursive: true, mode: 0o711 });
   // Relative, because the sandbox reads these options in its /proc/mounts and learns nothing of the host's directories by them.
   const lower = [layerDir, imageRoot].map((dir) => escapePath(relative(paths.driverDir, dir))).join(":");
-  const options = `nodev,lowerdir=${lower},upperdir=upper,workdir=work`;
+  const options = `nodev,nosuid,lowerdir=${lower},upperdir=upper,workdir=work`;
   await programs.run("mount", ["-t", "overlay", "-o", options, "catnap", paths.root], {
     id,
     cwd: paths.driverDir,

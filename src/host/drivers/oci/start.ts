@@ -2,9 +2,9 @@
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { writeFileAtomic } from "../../../core/atomic-file.ts";
 import type { InstanceHandle, InstanceSpec } from "../driver.ts";
+import { listenAt } from "../listener.ts";
 import { bundleText } from "./bundle.ts";
 import { memoryBytes } from "./cgroup/limits.ts";
-import { listenAt } from "./listener.ts";
 import { mountRoot, unmountRoot } from "./mounts.ts";
 import type { OciParts } from "./parts.ts";
 import { type InstancePaths, instancePaths } from "./paths.ts";

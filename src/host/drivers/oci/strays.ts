@@ -1,8 +1,8 @@
 // Finds and ends programs that an earlier daemon started for an instance and that outlived it, e.g. a runtime half-way through.
 import { readdirSync, readFileSync } from "node:fs";
 import { AppError } from "../../../core/errors.ts";
+import { waitUntil } from "../wait-until.ts";
 import { markName, type Programs } from "./programs.ts";
-import { waitUntil } from "./wait-until.ts";
 
 const endTimeoutMs = 5_000;
 

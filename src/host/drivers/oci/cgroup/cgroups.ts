@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../../../../core/errors.ts";
 import type { InstanceCondition, InstanceLimits } from "../../driver.ts";
-import { waitUntil } from "../wait-until.ts";
+import { waitUntil } from "../../wait-until.ts";
 import { type CgroupLayout, type ControllerName, detectCgroups } from "./detect.ts";
 import { isGone, listGroups, readCgroupFile, readPids, writeCgroupFile } from "./files.ts";
 import * as v1 from "./v1.ts";

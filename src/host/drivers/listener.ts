@@ -1,7 +1,7 @@
 // The socket an instance's init listens on: bound here, handed over as a descriptor, so that nothing of it is visible inside.
 import { chmodSync, renameSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
-import { AppError } from "../../../core/errors.ts";
+import { AppError } from "../../core/errors.ts";
 
 /** What the kernel's address structure holds, without its final zero. */
 const pathMaxBytes = 107;
