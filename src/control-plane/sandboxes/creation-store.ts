@@ -91,7 +91,8 @@ async function insert(
     await queries.deleteFrom("idempotency_keys").where("sandbox_id", "=", record.id).execute();
     return { kind: "name_taken" };
   }
-  await appendEvent(queries, record.id, { time: record.createdAt, status: record.status });
+  const { id, revision, createdAt: time, status } = record;
+  await appendEvent(queries, id, { revision, time, status });
   return { kind: "inserted", replaced };
 }
 

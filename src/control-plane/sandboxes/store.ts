@@ -119,10 +119,10 @@ export async function changeStatus(queries: Queries, id: string, change: StatusC
     }))
     .where("id", "=", id)
     .where("status", "in", change.from)
-    .returning("id")
+    .returning("revision")
     .executeTakeFirst();
   if (changed === undefined) return false;
-  await appendEvent(queries, id, { time: now, status: change.to, message: change.message });
+  await appendEvent(queries, id, { ...changed, time: now, status: change.to, message: change.message });
   if (change.to === "DELETING") await releaseKey(queries, id);
   return true;
 }
@@ -136,33 +136,24 @@ async function releaseKey(queries: Queries, sandboxId: string): Promise<void> {
     .execute();
 }
 
-/** Numbers follow on; an event leaves when the limit is reached. */
+/** An event has the number of the revision that it came with; the oldest leaves when there are too many. */
 export async function appendEvent(
   queries: Queries,
   sandboxId: string,
-  { time, status, message }: { time: string; status: SandboxStatus; message?: string | undefined },
+  event: { revision: number; time: string; status: SandboxStatus; message?: string | undefined },
 ): Promise<void> {
-  const { last } = await queries
-    .selectFrom("sandbox_events")
-    .select((select) => select.fn.max("seq").as("last"))
-    .where("sandbox_id", "=", sandboxId)
-    .executeTakeFirstOrThrow();
-  const seq = Number(last ?? 0) + 1;
+  const { revision, time, status, message = describeStatus(status) } = event;
   await queries
     .insertInto("sandbox_events")
-    .values({
-      sandbox_id: sandboxId,
-      seq,
-      time,
-      type: statusEventType,
-      status,
-      message: message ?? describeStatus(status),
-    })
+    .values({ sandbox_id: sandboxId, seq: revision, time, type: statusEventType, status, message })
     .execute();
-  if (seq <= eventsMax) return;
-  await queries
-    .deleteFrom("sandbox_events")
+  if (revision <= eventsMax) return;
+  const oldest = queries
+    .selectFrom("sandbox_events")
+    .select("seq")
     .where("sandbox_id", "=", sandboxId)
-    .where("seq", "<=", seq - eventsMax)
-    .execute();
+    .orderBy("seq", "desc")
+    .offset(eventsMax)
+    .limit(1);
+  await queries.deleteFrom("sandbox_events").where("sandbox_id", "=", sandboxId).where("seq", "<=", oldest).execute();
 }

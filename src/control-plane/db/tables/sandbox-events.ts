@@ -1,4 +1,4 @@
-// Status changes of a sandbox, numbered from 1.
+// Status changes of a sandbox, each numbered by the revision of the record that it came with.
 export type SandboxEventsTable = {
   sandbox_id: string;
   seq: number;
