@@ -11,7 +11,8 @@ const count = 300;
 
 export async function benchExec(): Promise<Result[]> {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "60s" });
-  const sandbox = await createSandbox(platform);
+  // The size a sandbox has when nobody says otherwise.
+  const sandbox = await createSandbox(platform, { memoryMb: 4096 });
   using connection = await Connection.open(platform.url, { authorization: `Bearer ${platform.apiKey}` });
   const body = JSON.stringify({ command: "true", waitForCompletion: true });
   const exec = (): Promise<unknown> => connection.request("POST", `${pathOf(sandbox)}/process`, body).then(expectOk);

@@ -5,14 +5,17 @@ import type { SpawnedPlatform } from "../../src/dev/spawn-platform.ts";
 
 export type Sandbox = { metadata: { name: string; url: string }; state?: string };
 
-export async function createSandbox(platform: SpawnedPlatform, name?: string): Promise<Sandbox> {
-  const body = { metadata: name === undefined ? {} : { name }, spec: { runtime: { memory: 512 } } };
+export async function createSandbox(
+  platform: SpawnedPlatform,
+  { name, memoryMb = 512 }: { name?: string; memoryMb?: number } = {},
+): Promise<Sandbox> {
+  const body = { metadata: name === undefined ? {} : { name }, spec: { runtime: { memory: memoryMb } } };
   return (await platform.call("POST", "/v0/sandboxes", body)) as Sandbox;
 }
 
 export async function createMany(platform: SpawnedPlatform, count: number): Promise<Sandbox[]> {
   const made: Sandbox[] = [];
-  for (let index = 0; index < count; index++) made.push(await createSandbox(platform, `fleet-${index}`));
+  for (let index = 0; index < count; index++) made.push(await createSandbox(platform, { name: `fleet-${index}` }));
   return made;
 }
 

@@ -29,7 +29,7 @@ async function requestsPerSecond(origin: string, path: string, headers: Record<s
 
 export async function benchGet(): Promise<Result[]> {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "60s" });
-  const sandbox = await createSandbox(platform, "looked-at");
+  const sandbox = await createSandbox(platform, { name: "looked-at" });
   const path = `/v0/sandboxes/${sandbox.metadata.name}`;
   const headers = { authorization: `Bearer ${platform.apiKey}` };
   const body = JSON.stringify(await platform.call("GET", path));

@@ -84,7 +84,8 @@ async function startBareServer(): Promise<AsyncDisposable & { url: string }> {
 
 export async function benchTransfer(): Promise<Result[]> {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "60s" });
-  const sandbox = await createSandbox(platform);
+  // The size a sandbox has when nobody says otherwise.
+  const sandbox = await createSandbox(platform, { memoryMb: 4096 });
   const authorization = `Bearer ${platform.apiKey}`;
   const url = `${sandbox.metadata.url}/filesystem/%2Froot%2Ff.bin`;
   const formHeaders = {
