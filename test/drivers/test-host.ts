@@ -137,6 +137,15 @@ export async function shell(instance: InstanceHandle, script: string): Promise<s
   throw new Error(`${script}: ${JSON.stringify(end)}: ${stderr}`);
 }
 
+/** To a process that may have ended. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
 async function findBaseImage(): Promise<string> {
   const imageDir = process.env.CATNAP_IMAGE_DIR ?? join(process.env.CATNAP_DATA_DIR ?? "/var/lib/catnap", "images");
   await using images = await openImages({

@@ -51,11 +51,11 @@ export class MockDriver implements Driver {
     const paths = instancePaths(spec.dir);
     const init = readInit(spec.dir);
     if (init !== undefined && isAlive(init)) return { id: spec.id, guestSocketPath: paths.socket };
-    const isNew = !existsSync(paths.driverDir);
+    const added = [spec.dir, paths.driverDir].find((path) => !existsSync(path));
     try {
       return await this.#start(spec, signal);
     } catch (error) {
-      if (isNew) rmSync(paths.driverDir, { recursive: true, force: true });
+      if (added !== undefined) rmSync(added, { recursive: true, force: true });
       throw error;
     }
   }

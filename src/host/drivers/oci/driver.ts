@@ -151,15 +151,15 @@ class OciDriver implements Driver {
     if (made && existing === "keep" && this.#parts.cgroups.pids(id).length > 0) {
       return { id, guestSocketPath: paths.socket };
     }
-    const isNew = !existsSync(paths.driverDir);
+    // What a first start wrote goes with it when it fails; a restart that fails keeps the sandbox's files.
+    const added = [dir, paths.driverDir].find((path) => !existsSync(path));
     try {
       signal.throwIfAborted();
-      if (!isNew || this.#parts.cgroups.exists(id)) await endProcesses(this.#parts, id, dir);
+      if (added === undefined || this.#parts.cgroups.exists(id)) await endProcesses(this.#parts, id, dir);
       return await startInstance(this.#parts, spec, signal);
     } catch (error) {
       await endProcesses(this.#parts, id, dir);
-      // What a first start wrote goes with it; a restart that fails keeps the sandbox's files.
-      if (isNew) await removeDir(this.#parts, id, paths.driverDir);
+      if (added !== undefined) await removeDir(this.#parts, id, added);
       if (signal.aborted) throw new AppError("unavailable", "Making the instance was given up.", { cause: error });
       throw toAppError(error);
     }

@@ -1,0 +1,143 @@
+// The OCI driver: what every driver promises, and what only real isolation can show.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { readCgroupLayout } from "../../src/host/drivers/oci/cgroup/cgroups.ts";
+import { eventually } from "../eventually.ts";
+import { describeDriver } from "./conformance.ts";
+import { runInside, shell, signal, TestHost } from "./test-host.ts";
+
+describeDriver("oci");
+
+describe("limits of the oci driver", { timeout: 300_000 }, () => {
+  let host: TestHost;
+
+  before(async () => {
+    host = await TestHost.open({ kind: "oci" });
+  });
+
+  after(async () => {
+    await host[Symbol.asyncDispose]();
+    assert.deepEqual(await host.leftovers(), []);
+  });
+
+  afterEach(() => host.destroyAll());
+
+  it("kills a process that takes too much memory, and not the init", async () => {
+    const instance = await host.create({ memoryMb: 128 });
+    assert.equal((await host.driver.inspect(instance.id)).oomKills, 0);
+    const hog = "blocks = []\nwhile True: blocks.append(bytearray(8 << 20))";
+    assert.deepEqual((await runInside(instance, ["python3", "-c", hog])).end, { signal: 9 });
+    const condition = await host.driver.inspect(instance.id);
+    assert.ok(condition.oomKills >= 1);
+    assert.ok(condition.memoryBytes <= 128 * 1024 * 1024);
+    assert.equal(condition.status, "running");
+    assert.equal(await shell(instance, "echo alive"), "alive");
+  });
+
+  it("bounds a fork bomb, which does not keep the instance from being destroyed", async () => {
+    const instance = await host.create({ processesMax: 64 });
+    await shell(instance, "setsid sh -c 'bomb() { bomb | bomb & }; bomb' > /dev/null 2>&1 &");
+    const file = readCgroupLayout().controllers.pids!;
+    const events = join(file.mountPoint, host.cgroupParent, instance.id, "pids.events");
+    await eventually(() => assert.match(readFileSync(events, "utf8"), /^max [1-9]/m));
+    assert.ok((await host.driver.inspect(instance.id)).processCount <= 64);
+    await host.driver.destroy(instance.id, instance.spec.dir);
+    assert.deepEqual(await host.leftovers(), []);
+  });
+
+  it("gives a process the share of a core it was limited to, and another after a change", async () => {
+    const instance = await host.create({ cpuCores: 0.25 });
+    const measure = `
+import time
+def share():
+    wall, cpu = time.monotonic(), time.process_time()
+    while time.monotonic() - wall < 1: pass
+    return (time.process_time() - cpu) / (time.monotonic() - wall)
+print(share())`;
+    const share = async (): Promise<number> => Number((await runInside(instance, ["python3", "-c", measure])).stdout);
+    // An upper bound only: what else runs on the machine may leave less.
+    assert.ok((await share()) < 0.4);
+    await host.driver.setLimits(instance.id, { memoryMb: 256, cpuCores: 0.05, processesMax: 64 });
+    assert.ok((await share()) < 0.15);
+  });
+
+  it("changes the memory limit of a running instance in both directions", async () => {
+    const instance = await host.create({ memoryMb: 256 });
+    const take = (mb: number) => runInside(instance, ["python3", "-c", `bytearray(${mb} << 20)`]);
+    assert.deepEqual((await take(400)).end, { signal: 9 });
+    await host.driver.setLimits(instance.id, { memoryMb: 512, cpuCores: 1, processesMax: 64 });
+    assert.deepEqual((await take(400)).end, { code: 0 });
+    await host.driver.setLimits(instance.id, { memoryMb: 256, cpuCores: 1, processesMax: 64 });
+    assert.deepEqual((await take(400)).end, { signal: 9 });
+  });
+
+  it("shows programs inside their own limits", async () => {
+    const instance = await host.create({ memoryMb: 192 });
+    const { stdout } = await runInside(instance, ["node", "-p", "process.constrainedMemory()"]);
+    assert.equal(Number(stdout), 192 * 1024 * 1024);
+  });
+});
+
+describe("what a killed daemon leaves", { timeout: 300_000 }, () => {
+  it("is found and removed, wherever in the making the daemon died", async () => {
+    await using host = await TestHost.open({ kind: "oci" });
+    const { dataDir, cgroupParent } = host;
+    for (const afterMs of [0, 5, 10, 15, 20, 30, 40, 50, 60, 80]) {
+      const spec = host.spec();
+      mkdirSync(spec.dir, { recursive: true });
+      const script = join(import.meta.dirname, "create-and-wait.ts");
+      const daemon = spawn(process.execPath, [script, JSON.stringify({ dataDir, cgroupParent, spec })], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      await once(daemon.stdout!, "data");
+      const timer = setTimeout(() => daemon.kill("SIGKILL"), afterMs);
+      await once(daemon, "exit");
+      clearTimeout(timer);
+      for (const id of new Set([...(await host.driver.listFound()), spec.id])) {
+        await host.driver.destroy(id, join(dataDir, "instances", id));
+      }
+      assert.deepEqual(await host.leftovers(), [], `killed after ${afterMs} ms`);
+    }
+    // A program the daemon had started may go on a moment longer; nothing may appear after it was cleaned up.
+    assert.deepEqual(await host.leftovers(), []);
+  });
+
+  it("is removed also when the runtime was killed half-way", async () => {
+    await using host = await TestHost.open({ kind: "oci" });
+    let failed = 0;
+    for (const afterMs of [0, 2, 5, 8, 12, 16, 20, 25]) {
+      const spec = host.spec();
+      const making = host.driver.create(spec, AbortSignal.timeout(60_000)).then(
+        () => "made",
+        () => "failed",
+      );
+      const pid = await eventually(() => findRuntime(spec.id), { intervalMs: 1 });
+      await delay(afterMs);
+      signal(pid, "SIGKILL");
+      if ((await making) === "failed") failed++;
+      else await host.driver.destroy(spec.id, spec.dir);
+      assert.deepEqual(await host.leftovers(), [], `runtime killed after ${afterMs} ms`);
+    }
+    assert.ok(failed > 0);
+  });
+});
+
+/** The runtime's process that starts the instance: the one whose command line ends with its id. */
+function findRuntime(id: string): number {
+  const pid = readdirSync("/proc").find((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      const line = readFileSync(`/proc/${name}/cmdline`, "latin1").split("\0");
+      return line.includes("run") && line.at(-2) === id;
+    } catch {
+      return false;
+    }
+  });
+  assert.ok(pid !== undefined);
+  return Number(pid);
+}
