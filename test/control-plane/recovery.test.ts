@@ -11,7 +11,8 @@ import { fileURLToPath } from "node:url";
 import { createFileHost } from "./crash-child.ts";
 import { startServer, until, untilStatus } from "./harness.ts";
 
-type Child = {
+/** Killed at the latest when it goes out of scope. */
+type Child = AsyncDisposable & {
   url: string;
   apiKey: string;
   /** The next line it prints, parsed. */
@@ -23,6 +24,7 @@ async function startChild(dataDir: string, mode: "work" | "hang", apiKey?: strin
   const script = fileURLToPath(new URL("crash-child.ts", import.meta.url));
   const args = [script, dataDir, mode, ...(apiKey === undefined ? [] : [apiKey])];
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
   const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
   const read = async (): Promise<Record<string, string>> => {
     const { value, done } = await lines.next();
@@ -30,12 +32,11 @@ async function startChild(dataDir: string, mode: "work" | "hang", apiKey?: strin
     return JSON.parse(value);
   };
   const kill = async (): Promise<void> => {
-    const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGKILL");
     await ended;
   };
   const { url = "", apiKey: key = "" } = await read();
-  return { url, apiKey: key, read, kill };
+  return { url, apiKey: key, read, kill, [Symbol.asyncDispose]: kill };
 }
 
 function temporaryDir(): Disposable & { path: string } {
@@ -53,7 +54,7 @@ function post(child: Child, name: string, key: string): Promise<Response> {
 
 test("a creation that a crash interrupts is undone, and may be repeated with its key", async () => {
   using dir = temporaryDir();
-  const child = await startChild(dir.path, "hang");
+  await using child = await startChild(dir.path, "hang");
   const posted = post(child, "half", "k").then(
     () => "answered",
     () => "cut off",
@@ -78,7 +79,7 @@ test("killed at random moments under load, nothing acknowledged is lost and noth
   const created = new Map<string, string>();
   const deleted = new Set<string>();
   for (let round = 0; round < 8; round++) {
-    const child: Child = await startChild(dir.path, "work", apiKey);
+    await using child: Child = await startChild(dir.path, "work", apiKey);
     apiKey = child.apiKey;
     const work = Array.from({ length: 4 }, async (_, lane) => {
       for (let count = 0; ; count++) {
