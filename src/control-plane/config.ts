@@ -2,8 +2,7 @@
 import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
-import { parseDurationMs } from "../core/duration.ts";
-import { AppError } from "../core/errors.ts";
+import { invalidSetting, readDurationMs, readInteger, type Settings } from "../core/settings.ts";
 
 export type ControlPlaneConfig = {
   databasePath: string;
@@ -31,8 +30,6 @@ export type Placement = {
   pathPrefix: string;
 };
 
-type Settings = Readonly<Record<string, string | undefined>>;
-
 export function readControlPlaneConfig(
   settings: Settings,
   { dataDir, origin, pathPrefix }: Placement,
@@ -46,8 +43,8 @@ export function readControlPlaneConfig(
     memoryDefaultMb: Math.min(defaultMemoryMb, memoryMaxMb),
     memoryMaxMb,
     sandboxesMax: readInteger(settings, "CATNAP_SANDBOXES_MAX", 10_000, { min: 1, max: 1_000_000 }),
-    createTimeoutMs: readDuration(settings, "CATNAP_CREATE_TIMEOUT", "120s"),
-    retentionMaxMs: readDuration(settings, "CATNAP_RETENTION_MAX", "7d"),
+    createTimeoutMs: readDurationMs(settings, "CATNAP_CREATE_TIMEOUT", "120s"),
+    retentionMaxMs: readDurationMs(settings, "CATNAP_RETENTION_MAX", "7d"),
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,
     bodyMaxBytes: 2_097_152,
@@ -60,36 +57,18 @@ export function readControlPlaneConfig(
   };
 }
 
-function readInteger(settings: Settings, name: string, fallback: number, range: { min: number; max: number }): number {
-  const text = settings[name];
-  if (text === undefined || text === "") return fallback;
-  const value = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= range.min && value <= range.max) return value;
-  throw invalid(name, `a whole number from ${range.min} to ${range.max}`);
-}
-
-function readDuration(settings: Settings, name: string, fallback: string): number {
-  const durationMs = parseDurationMs(settings[name] || fallback);
-  if (durationMs === undefined || durationMs === 0) throw invalid(name, "a duration such as 90s, 15m or 7d");
-  return durationMs;
-}
-
 /** The region is a label of host-form addresses. */
 function readLabel(settings: Settings, name: string): string | undefined {
   const text = settings[name] || undefined;
   if (text !== undefined && !/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text))
-    throw invalid(name, "a host name label");
+    throw invalidSetting(name, "a host name label");
   return text;
 }
 
 function readDomain(settings: Settings): string | undefined {
   const text = settings.CATNAP_SANDBOX_DOMAIN || undefined;
   if (text !== undefined && !/^[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(text)) {
-    throw invalid("CATNAP_SANDBOX_DOMAIN", "a domain in lower case without a port");
+    throw invalidSetting("CATNAP_SANDBOX_DOMAIN", "a domain in lower case without a port");
   }
   return text;
-}
-
-function invalid(name: string, rule: string): AppError {
-  return new AppError("invalid_request", `${name} must be ${rule}`);
 }
