@@ -6,6 +6,7 @@ import type { Logger } from "../core/log.ts";
 import { answerError, refuseUpgrade } from "./error-answer.ts";
 import { createApp } from "./http-app.ts";
 import type { GuestProcess, Machine, ProcessSink } from "./machine.ts";
+import { MemoryBudget } from "./memory-budget.ts";
 import { PortProxy } from "./ports/port-proxy.ts";
 import { upgradePort } from "./ports/port-upgrade.ts";
 import { parsePortUrl } from "./ports/port-url.ts";
@@ -15,15 +16,21 @@ import type { SandboxApi, SandboxSession } from "./session.ts";
 import { bindSession, type SessionContext } from "./session-context.ts";
 import { Uploads } from "./uploads/uploads.ts";
 
+/** Memory for content that cannot be streamed, of all sandboxes and of one, so that one cannot take everybody's. */
+const contentMaxBytes = 512 * 1024 * 1024;
+const sandboxContentMaxBytes = 96 * 1024 * 1024;
+const waiting = { waitingMax: 256, waitMs: 30_000 };
+
 export type SandboxApiOptions = { log: Logger; version: string; commit: string; startedAt: Date };
 
 export function createSandboxApi({ log, ...build }: SandboxApiOptions): SandboxApi {
   const app = createApp({ log, build });
   const sessions = new Set<Session>();
+  const budget = new MemoryBudget({ ...waiting, totalBytes: contentMaxBytes });
   return {
     async open(machine) {
       await app.ready();
-      const session = new Session(app, machine, log, () => sessions.delete(session));
+      const session = new Session({ app, machine, log, budget }, () => sessions.delete(session));
       sessions.add(session);
       return session;
     },
@@ -41,7 +48,8 @@ class Session implements SandboxSession {
   readonly #end = new AbortController();
   readonly #onDisposed: () => void;
 
-  constructor(app: App, machine: Machine, log: Logger, onDisposed: () => void) {
+  constructor(parts: { app: App; machine: Machine; log: Logger; budget: MemoryBudget }, onDisposed: () => void) {
+    const { app, machine, log, budget } = parts;
     this.#app = app;
     this.#onDisposed = onDisposed;
     const own = log.child({ instance: machine.instanceId });
@@ -50,6 +58,7 @@ class Session implements SandboxSession {
       processes: new Processes(machine, own),
       uploads: new Uploads(machine),
       log: own,
+      budget: new MemoryBudget({ ...waiting, totalBytes: sandboxContentMaxBytes, parent: budget }),
       ended: this.#end.signal,
     };
     this.#ports = new PortProxy(this.#context);

@@ -1,5 +1,5 @@
 // The one HTTP app that serves the sandbox API of every instance.
-import { fastify } from "fastify";
+import { type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { AppError, toAppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
@@ -8,7 +8,8 @@ import { answerError } from "./error-answer.ts";
 import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
 import { registerProcessRoutes } from "./processes/process-routes.ts";
-import type { App } from "./route.ts";
+import { type App, isMultipart } from "./route.ts";
+import { sessionOf } from "./session-context.ts";
 import { registerUploadRoutes } from "./uploads/upload-routes.ts";
 
 const jsonMaxBytes = 2 * 1024 * 1024;
@@ -46,6 +47,7 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
     reply.headers(commonHeaders);
     if (request.method === "OPTIONS") return reply.headers(preflightHeaders).code(204).send();
   });
+  app.addHook("preParsing", admitBody);
   app.addHook("onSend", async (request, reply, payload) => {
     reply.header("server-timing", timingOf(request.raw).header());
     if (request.method !== "HEAD" || typeof payload !== "string") return payload;
@@ -58,6 +60,18 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   registerFileRoutes(app);
   registerUploadRoutes(app);
   return app;
+}
+
+/** A JSON body is held as bytes, as text, as a value and as what is made of the value before it is gone. */
+const bodyCopies = 5;
+
+async function admitBody(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { headers } = request;
+  if (isMultipart(request)) return;
+  const isChunked = headers["transfer-encoding"] !== undefined;
+  const bytes = isChunked ? request.routeOptions.bodyLimit : Number(headers["content-length"] ?? 0);
+  if (bytes > request.routeOptions.bodyLimit) return;
+  await sessionOf(request.raw).budget.takeFor(reply.raw, bytes * bodyCopies);
 }
 
 /** JSON is parsed, a multipart form is left to its route, everything else is refused with 415. */

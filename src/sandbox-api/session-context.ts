@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { Machine } from "./machine.ts";
+import type { MemoryBudget } from "./memory-budget.ts";
 import type { Processes } from "./processes/processes.ts";
 import type { Uploads } from "./uploads/uploads.ts";
 
@@ -11,6 +12,8 @@ export type SessionContext = {
   processes: Processes;
   uploads: Uploads;
   log: Logger;
+  /** For content that stands in memory whole. */
+  budget: MemoryBudget;
   /** Aborts when the session is disposed; its reason is an AppError. */
   ended: AbortSignal;
 };

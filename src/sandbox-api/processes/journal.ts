@@ -129,11 +129,10 @@ export class Journal {
   }
 
   #startWriting(): void {
-    this.#writing ??= this.#drain().finally(() => {
-      this.#writing = undefined;
-    });
+    this.#writing ??= this.#drain();
   }
 
+  /** Ends in the turn that finds nothing pending, so that an append in the next one starts it again. */
   async #drain(): Promise<void> {
     while (this.#pending.length > 0) {
       const batch = this.#takeBatch();
@@ -141,6 +140,7 @@ export class Journal {
       for (const { settle } of batch) settle?.(failure);
       this.changed();
     }
+    this.#writing = undefined;
   }
 
   /** Tries again until the journal is closed: the process blocks on its unacknowledged window meanwhile, nothing is lost. */

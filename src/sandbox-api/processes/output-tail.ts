@@ -19,6 +19,11 @@ export function cutMarker(bytes: number, identifier: string): string {
   return `[... ${bytes} earlier bytes are not shown; the log is at /process/${encodeURIComponent(identifier)}/logs/stream ...]\n`;
 }
 
+/** Memory that an answer with this tail takes: the output twice (by stream and joined), as bytes, as text and as JSON. */
+export function tailCost({ written }: Journal, maxBytes: number): number {
+  return (Math.min(written.stdout, maxBytes) + Math.min(written.stderr, maxBytes)) * 6;
+}
+
 /** The newest `maxBytes` of each stream; `logs` is both in the order they were written. */
 export async function readTail(journal: Journal, maxBytes: number, identifier: string): Promise<ProcessLogs> {
   const tail = await collect(journal, maxBytes);

@@ -16,7 +16,7 @@ import { closeSignal } from "../client-gone.ts";
 import { type App, route } from "../route.ts";
 import type { SessionContext } from "../session-context.ts";
 import { EventFramer, event, followOutput, keepalive, LineFramer } from "./output-stream.ts";
-import { inlineTailBytes, logsTailBytes, readTail } from "./output-tail.ts";
+import { inlineTailBytes, logsTailBytes, readTail, tailCost } from "./output-tail.ts";
 import type { Process } from "./process.ts";
 import { processAnswer, processAnswerWithTail } from "./process-answer.ts";
 import { describeStartFailure, toStartRequest } from "./start-request.ts";
@@ -37,6 +37,10 @@ export function registerProcessRoutes(app: App): void {
     if (streams) return sendStream(reply, "application/x-ndjson", execEvents(process, body, gone));
     if (body.waitForCompletion !== true) return processAnswer(process, undefined);
     await timing.measure("guest", () => waitForEnd(process, body, gone));
+    const cost = tailCost(process.journal, logsTailBytes);
+    // What has run must be answered: when memory is short with less of its output.
+    if (!session.budget.hasFree(cost)) return processAnswerWithTail(process, inlineTailBytes);
+    await session.budget.takeFor(reply.raw, cost);
     return processAnswerWithTail(process, logsTailBytes);
   });
 
@@ -48,8 +52,9 @@ export function registerProcessRoutes(app: App): void {
     return processAnswerWithTail(session.processes.get(params.identifier), inlineTailBytes);
   });
 
-  route(app, getProcessLogs, ({ params, session }) => {
+  route(app, getProcessLogs, async ({ params, session, reply }) => {
     const process = session.processes.get(params.identifier);
+    await session.budget.takeFor(reply.raw, tailCost(process.journal, logsTailBytes));
     return readTail(process.journal, logsTailBytes, process.record.name);
   });
 

@@ -10,11 +10,22 @@ import { listSegments, loadJournal, restoreJournal } from "./journal-load.ts";
 import { Process } from "./process.ts";
 import { loadRecords, type ProcessRecord, removeRecord, saveRecord } from "./process-record.ts";
 
-/** Ended processes whose record and output are kept. */
-export const endedMax = 1_000;
-export const runningMax = 4_096;
-/** Output of all processes of a sandbox together; the oldest goes first. */
-export const journalsMaxBytes = 256 * 1024 * 1024;
+export type ProcessLimits = {
+  /** Ended processes whose record and output are kept. */
+  endedMax: number;
+  runningMax: number;
+  /** Output of all processes of a sandbox together; the oldest goes first. */
+  journalsMaxBytes: number;
+};
+
+export const processLimits: ProcessLimits = {
+  endedMax: 1_000,
+  runningMax: 4_096,
+  journalsMaxBytes: 256 * 1024 * 1024,
+};
+
+/** Of a command, how much its record and answers repeat. */
+const commandShownMax = 8_192;
 const spawnAttempts = 3;
 
 export type StartRequest = {
@@ -35,6 +46,7 @@ export class Processes implements AsyncDisposable {
   };
   readonly #machine: Machine;
   readonly #log: Logger;
+  readonly #limits: ProcessLimits;
   readonly #directory: string;
   /** By token, oldest first. */
   readonly #processes = new Map<string, Process>();
@@ -42,8 +54,9 @@ export class Processes implements AsyncDisposable {
   #journalsBytes = 0;
   #disposed = false;
 
-  constructor(machine: Machine, log: Logger) {
+  constructor(machine: Machine, log: Logger, limits = processLimits) {
     this.#machine = machine;
+    this.#limits = limits;
     this.#log = log;
     this.#directory = join(machine.stateDir, "processes");
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
@@ -111,8 +124,10 @@ export class Processes implements AsyncDisposable {
 
   #reserve({ name, command, workingDir, keepAlive, timeoutMs }: StartRequest): Process {
     const running = [...this.#processes.values()].filter((process) => !process.hasEnded);
-    if (running.length >= runningMax)
+    const { runningMax } = this.#limits;
+    if (running.length >= runningMax) {
       throw new AppError("rate_limited", `The sandbox runs ${runningMax} processes already.`);
+    }
     if (name !== undefined && running.some(({ record }) => record.name === name)) {
       throw new AppError("invalid_request", `process with name '${name}' already exists and is running`);
     }
@@ -120,7 +135,7 @@ export class Processes implements AsyncDisposable {
     const record: ProcessRecord = {
       token: randomToken(20),
       name: name ?? `proc-${randomToken(8)}`,
-      command,
+      command: shorten(command),
       workingDir,
       phase: "reserved",
       status: "running",
@@ -202,10 +217,11 @@ export class Processes implements AsyncDisposable {
 
   #prune(): void {
     const ended = [...this.#processes.values()].filter(({ hasEnded }) => hasEnded);
-    for (const process of ended.slice(0, Math.max(0, ended.length - endedMax))) this.#forget(process);
+    for (const process of ended.slice(0, Math.max(0, ended.length - this.#limits.endedMax))) this.#forget(process);
   }
 
   #account(bytes: number): void {
+    const { journalsMaxBytes } = this.#limits;
     this.#journalsBytes += bytes;
     if (bytes <= 0 || this.#journalsBytes <= journalsMaxBytes) return;
     for (const process of this.#processes.values()) {
@@ -242,4 +258,9 @@ export class Processes implements AsyncDisposable {
     }
     this.#prune();
   }
+}
+
+function shorten(command: string): string {
+  if (command.length <= commandShownMax) return command;
+  return `${command.slice(0, commandShownMax)} [... ${command.length - commandShownMax} more characters ...]`;
 }
