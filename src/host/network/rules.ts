@@ -51,7 +51,7 @@ table inet ${table} {
     fib saddr . iif oif missing drop
     ct state established,related accept
     ct state invalid drop
-    add @connections { ip saddr ct count over ${connectionsMax} } drop
+    add @connections { ip saddr ct count over ${connectionsMax} } goto refuse
     ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 accept
     ip daddr @not_internet goto refuse
     oifname ${sandboxes} goto refuse
