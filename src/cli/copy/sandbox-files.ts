@@ -10,6 +10,9 @@ import { encodeSandboxPath } from "./location.ts";
 /** Sending a body may stall this long, and so may the answer after it: publishing a large file is a copy inside. */
 const writeTimeoutMs = 300_000;
 
+/** Called once per attempt; yields exactly the bytes that were announced. */
+export type PartBody = () => Buffer | AsyncIterable<Buffer>;
+
 export type UploadedPart = { partNumber: number; etag: string };
 
 export class SandboxFiles {
@@ -50,7 +53,7 @@ export class SandboxFiles {
   }
 
   /** One request; the body is made anew for a retry. */
-  async writeFile(path: string, body: () => Readable | Buffer, bodyBytes: number, mode: number): Promise<void> {
+  async writeFile(path: string, body: PartBody, bodyBytes: number, mode: number): Promise<void> {
     await this.#http.json({ ...this.#form(urlOf(path), body, bodyBytes, { permissions: octal(mode) }) });
   }
 
@@ -66,12 +69,7 @@ export class SandboxFiles {
     return uploadId;
   }
 
-  uploadPart(
-    uploadId: string,
-    partNumber: number,
-    body: () => Readable | Buffer,
-    bodyBytes: number,
-  ): Promise<UploadedPart> {
+  uploadPart(uploadId: string, partNumber: number, body: PartBody, bodyBytes: number): Promise<UploadedPart> {
     const path = `/filesystem-multipart/${encodeURIComponent(uploadId)}/part?partNumber=${partNumber}`;
     return this.#http.json<UploadedPart>(this.#form(path, body, bodyBytes));
   }
@@ -105,7 +103,7 @@ export class SandboxFiles {
     await this.#http.json({ method: "PUT", path, headers, body: () => body, signal: this.#signal });
   }
 
-  #form(path: string, body: () => Readable | Buffer, bodyBytes: number, fields: Record<string, string> = {}) {
+  #form(path: string, body: PartBody, bodyBytes: number, fields: Record<string, string> = {}) {
     const boundary = `catnap-${randomBytes(16).toString("hex")}`;
     const opening = Object.entries(fields)
       .map(([name, value]) => `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`)
@@ -121,8 +119,7 @@ export class SandboxFiles {
       body: () => {
         const content = body();
         if (Buffer.isBuffer(content)) return Buffer.concat([head, content, tail]);
-        const form = Readable.from(framed(head, content, tail), { objectMode: false, highWaterMark: 256 * 1024 });
-        return form.on("close", () => content.destroy());
+        return Readable.from(framed(head, content, tail), { objectMode: false, highWaterMark: 256 * 1024 });
       },
       bodyBytes: head.length + bodyBytes + tail.length,
       timeoutMs: writeTimeoutMs,
@@ -131,9 +128,9 @@ export class SandboxFiles {
   }
 }
 
-async function* framed(head: Buffer, content: Readable, tail: Buffer): AsyncGenerator<Buffer> {
+async function* framed(head: Buffer, content: AsyncIterable<Buffer>, tail: Buffer): AsyncGenerator<Buffer> {
   yield head;
-  yield* content as AsyncIterable<Buffer>;
+  yield* content;
   yield tail;
 }
 

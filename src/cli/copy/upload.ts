@@ -1,13 +1,13 @@
 // Copies one file of this machine into a sandbox: small ones in one request, large ones in parts sent side by side, each verified.
-import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createHash, type Hash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
-import { type Readable, Transform } from "node:stream";
 import { CliFailure } from "../failure.ts";
 import type { Progress } from "./progress.ts";
 import type { SandboxFiles, UploadedPart } from "./sandbox-files.ts";
 
-export const partMinBytes = 5 * 1024 * 1024;
+/** One request is twice as fast as parts, which are written and then joined; but a part alone is repeated when a connection breaks. */
+export const singleMaxBytes = 64 * 1024 * 1024;
+const partMinBytes = 16 * 1024 * 1024;
 const partsMax = 10_000;
 const parallelMax = 3;
 const readChunkBytes = 256 * 1024;
@@ -22,12 +22,7 @@ export async function uploadFile(
   await using file = await open(path, "r");
   const { size: sizeBytes, mode } = await file.stat();
   const source: Source = { file, path, sizeBytes };
-  if (sizeBytes <= partMinBytes) {
-    const content = await readPart(source, 0, sizeBytes);
-    await files.writeFile(target, () => content, sizeBytes, mode);
-    progress.add(sizeBytes);
-    return;
-  }
+  if (sizeBytes <= singleMaxBytes) return uploadWhole(files, source, { target, mode }, progress);
   const uploadId = await files.initiateUpload(target, mode);
   try {
     await files.completeUpload(uploadId, await uploadParts(files, uploadId, source, progress));
@@ -35,6 +30,25 @@ export async function uploadFile(
     await files.abortUpload(uploadId).catch(() => undefined);
     throw error;
   }
+}
+
+async function uploadWhole(
+  files: SandboxFiles,
+  source: Source,
+  { target, mode }: { target: string; mode: number },
+  progress: Progress,
+): Promise<void> {
+  const { sizeBytes } = source;
+  if (sizeBytes > readChunkBytes) {
+    const sending = new Sending(source, { start: 0, length: sizeBytes }, progress);
+    await files.writeFile(target, () => sending.attempt(), sizeBytes, mode);
+    return;
+  }
+  const chunks: Buffer[] = [];
+  for await (const chunk of readRange(source, 0, sizeBytes)) chunks.push(chunk);
+  const content = Buffer.concat(chunks);
+  await files.writeFile(target, () => content, sizeBytes, mode);
+  progress.add(sizeBytes);
 }
 
 async function uploadParts(
@@ -53,7 +67,7 @@ async function uploadParts(
       const index = next++;
       const start = index * partBytes;
       const length = Math.min(partBytes, source.sizeBytes - start);
-      parts[index] = await uploadPart(files, uploadId, index + 1, { source, start, length, progress });
+      parts[index] = await uploadPart(files, uploadId, index + 1, new Sending(source, { start, length }, progress));
     }
   };
   const workers = Array.from({ length: parallelMax }, () =>
@@ -72,65 +86,56 @@ async function uploadPart(
   files: SandboxFiles,
   uploadId: string,
   partNumber: number,
-  { source, start, length, progress }: { source: Source; start: number; length: number; progress: Progress },
+  sending: Sending,
 ): Promise<UploadedPart> {
-  let hash = createHash("md5");
-  let sentBytes = 0;
-  const { etag } = await files.uploadPart(
-    uploadId,
-    partNumber,
-    () => {
-      // A retry sends the part again, so its bytes are counted and summed from the beginning.
-      progress.add(-sentBytes);
-      sentBytes = 0;
-      hash = createHash("md5");
-      const count = new Transform({
-        transform(chunk: Buffer, _, done) {
-          hash.update(chunk);
-          sentBytes += chunk.length;
-          progress.add(chunk.length);
-          done(undefined, chunk);
-        },
-        flush(done) {
-          done(sentBytes === length ? undefined : shrank(source.path));
-        },
-      });
-      return readRange(source, start, length, count);
-    },
-    length,
-  );
-  const sum = hash.digest("hex");
-  if (/^[0-9a-f]{32}$/.test(etag) && etag !== sum) {
-    throw new CliFailure("failure", `Part ${partNumber} of ${source.path} arrived damaged.`, {
-      remedy: "Copy it again.",
-    });
+  const { etag } = await files.uploadPart(uploadId, partNumber, () => sending.attempt(), sending.length);
+  if (/^[0-9a-f]{32}$/.test(etag) && etag !== sending.sum()) {
+    throw new CliFailure("failure", `Part ${partNumber} arrived damaged.`, { remedy: "Copy it again." });
   }
   return { partNumber, etag };
 }
 
-function readRange(source: Source, start: number, length: number, through: Transform): Readable {
-  const stream = createReadStream(source.path, {
-    // The stream borrows the descriptor: it stays open for the other parts.
-    fd: source.file,
-    autoClose: false,
-    start,
-    end: start + length - 1,
-    highWaterMark: readChunkBytes,
-  });
-  stream.on("error", (error) => through.destroy(error));
-  through.on("close", () => stream.destroy());
-  return stream.pipe(through);
+/** A range of the file on its way. A retry sends it again, so its bytes are counted and summed apart from those it replaces. */
+class Sending {
+  readonly length: number;
+  readonly #source: Source;
+  readonly #start: number;
+  readonly #progress: Progress;
+  #current: { hash: Hash; bytes: number } | undefined;
+
+  constructor(source: Source, range: { start: number; length: number }, progress: Progress) {
+    this.#source = source;
+    this.#start = range.start;
+    this.length = range.length;
+    this.#progress = progress;
+  }
+
+  async *attempt(): AsyncGenerator<Buffer> {
+    this.#progress.add(-(this.#current?.bytes ?? 0));
+    const mine = { hash: createHash("md5"), bytes: 0 };
+    this.#current = mine;
+    for await (const chunk of readRange(this.#source, this.#start, this.length)) {
+      mine.hash.update(chunk);
+      mine.bytes += chunk.length;
+      if (mine === this.#current) this.#progress.add(chunk.length);
+      yield chunk;
+    }
+  }
+
+  /** MD5 of what the last attempt sent. */
+  sum(): string | undefined {
+    return this.#current?.hash.digest("hex");
+  }
 }
 
-async function readPart({ file, path }: Source, start: number, length: number): Promise<Buffer> {
-  const content = Buffer.allocUnsafe(length);
-  let readBytes = 0;
-  while (readBytes < length) {
-    const { bytesRead } = await file.read(content, readBytes, length - readBytes, start + readBytes);
+async function* readRange({ file, path }: Source, start: number, length: number): AsyncGenerator<Buffer> {
+  for (let readBytes = 0; readBytes < length; ) {
+    const chunk = Buffer.allocUnsafe(Math.min(readChunkBytes, length - readBytes));
+    const { bytesRead } = await file.read(chunk, 0, chunk.length, start + readBytes);
     if (bytesRead === 0) throw shrank(path);
     readBytes += bytesRead;
+    yield chunk.subarray(0, bytesRead);
   }
-  return content;
 }
 
 function shrank(path: string): CliFailure {
