@@ -22,7 +22,7 @@ export async function uploadFile(
   await using file = await open(path, "r");
   const { size: sizeBytes, mode } = await file.stat();
   const source: Source = { file, path, sizeBytes };
-  if (sizeBytes <= singleMaxBytes) return uploadWhole(files, source, { target, mode }, progress);
+  if (sizeBytes <= singleMaxBytes) return await uploadWhole(files, source, { target, mode }, progress);
   const uploadId = await files.initiateUpload(target, mode);
   try {
     await files.completeUpload(uploadId, await uploadParts(files, uploadId, source, progress));
@@ -131,7 +131,9 @@ class Sending {
 async function* readRange({ file, path }: Source, start: number, length: number): AsyncGenerator<Buffer> {
   for (let readBytes = 0; readBytes < length; ) {
     const chunk = Buffer.allocUnsafe(Math.min(readChunkBytes, length - readBytes));
-    const { bytesRead } = await file.read(chunk, 0, chunk.length, start + readBytes);
+    const { bytesRead } = await file.read(chunk, 0, chunk.length, start + readBytes).catch((error: Error) => {
+      throw new CliFailure("failure", `${path} cannot be read: ${error.message}`, { cause: error });
+    });
     if (bytesRead === 0) throw shrank(path);
     readBytes += bytesRead;
     yield chunk.subarray(0, bytesRead);
