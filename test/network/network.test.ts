@@ -161,7 +161,9 @@ except OSError as error: print(len(kept), errno.errorcode[error.errno])`;
 
   it("leaves the rules of others alone and takes its own away", async () => {
     const foreign = `catnap_test_${randomToken(8)}`;
-    execFileSync("nft", ["-f", "-"], { input: `table ip ${foreign} { chain forward { ip daddr 192.0.2.99 accept } }` });
+    execFileSync("nft", ["-f", "-"], {
+      input: `table ip ${foreign} { chain forward { ip daddr 192.0.2.99 accept; }; }`,
+    });
     try {
       const foreignRules = nft("list", "table", "ip", foreign);
       const other = await TestHost.open({ kind: "oci" });
