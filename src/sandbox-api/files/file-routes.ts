@@ -1,4 +1,5 @@
 // The filesystem operations over HTTP, downloads apart.
+import type { Readable } from "node:stream";
 import { fileBodyMaxBytes, readPath, readTree, removePath, writePath } from "../../contract/sandbox-api/filesystem.ts";
 import { AppError } from "../../core/errors.ts";
 import type { GuestFiles } from "../machine.ts";
@@ -6,7 +7,7 @@ import { type App, type Call, isMultipart, route } from "../route.ts";
 import { absolutePathFromUrl, pathFromUrl } from "../sandbox-path.ts";
 import { sendDownload } from "./download.ts";
 import { checkTextSize, directoryAnswer, fileWithContent } from "./file-answer.ts";
-import { receiveFile } from "./form-upload.ts";
+import { type FormFields, receiveFile } from "./form-upload.ts";
 import { directoryModeDefault, fileModeDefault, parsePermissions } from "./permissions.ts";
 
 const entriesMax = 20_000;
@@ -99,12 +100,14 @@ async function writeForm({ request, session: { machine }, timing }: Call<typeof 
   const path = pathFromUrl(request.raw.url!, prefix, machine);
   const { files } = machine.guest;
   return timing.measure("guest", async () => {
-    const { result: writtenMode, fields } = await receiveFile(request.raw, async (file, seen, signal) => {
-      const mode = parsePermissions(seen.get("permissions"), fileModeDefault);
+    const modeIn = (fields: FormFields): number => parsePermissions(fields.get("permissions"), fileModeDefault);
+    const receive = async (file: Readable, seen: FormFields, signal: AbortSignal): Promise<number> => {
+      const mode = modeIn(seen);
       await asWriteFailure(files.write(path, file, { mode, signal }));
       return mode;
-    });
-    const mode = parsePermissions(fields.get("permissions"), fileModeDefault);
+    };
+    const { result: writtenMode, fields } = await receiveFile(request.raw, receive, (all) => void modeIn(all));
+    const mode = modeIn(fields);
     if (mode !== writtenMode) await asWriteFailure(rewrite(files, path, mode));
     return { path, message: "Binary file uploaded successfully" };
   });

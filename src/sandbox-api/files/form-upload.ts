@@ -1,6 +1,6 @@
 // Takes the `file` part of a multipart form as a stream, with back-pressure and without ever holding it.
 import type { IncomingMessage } from "node:http";
-import type { Readable } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { AppError } from "../../core/errors.ts";
 
@@ -10,18 +10,21 @@ const chunkBytes = 256 * 1024;
 export type FormFields = ReadonlyMap<string, string>;
 
 /**
- * Calls `onFile` with the file's bytes and the fields seen before it; resolves with its result and all fields once the whole form
- * has come. Bytes that stop short, a broken form and a departed client end the stream with an error.
+ * Calls `onFile` with the file's bytes and the fields seen before it; resolves with its result and all fields. The bytes end only
+ * after the whole form has come and `checkFields` has not thrown, so that whoever publishes the file at their end never does for a
+ * form that is refused. Bytes that stop short, a broken form and a departed client end the stream with an error.
  */
 export function receiveFile<Result>(
   request: IncomingMessage,
   onFile: (file: Readable, fields: FormFields, signal: AbortSignal) => Promise<Result>,
+  checkFields: (fields: FormFields) => void = () => undefined,
 ): Promise<{ result: Result; fields: FormFields }> {
   const fields = new Map<string, string>();
   const broken = new AbortController();
   return new Promise((resolve, reject) => {
     let stored: Promise<Result> | undefined;
-    let file: Readable | undefined;
+    let file: PassThrough | undefined;
+    const accepted = Promise.withResolvers<void>();
     const form = openForm(request);
     const fail = (error: unknown): void => {
       request.unpipe(form);
@@ -44,15 +47,27 @@ export function receiveFile<Result>(
         fail(new AppError("invalid_request", "The form is broken.", { cause: error })),
       );
       if (name !== "file" || filename === undefined || file !== undefined) return void stream.resume();
-      file = stream;
-      stored = onFile(stream, fields, broken.signal);
+      file = new PassThrough({
+        highWaterMark: chunkBytes,
+        flush: (done) => void accepted.promise.then(() => done()),
+      });
+      // Its reader may have given up, or not have begun.
+      file.on("error", () => undefined);
+      stored = onFile(stream.pipe(file), fields, broken.signal);
       stored.catch(fail);
     });
     form.on("error", (error) => fail(new AppError("invalid_request", "The form is broken.", { cause: error })));
     form.on("finish", () => {
       request.off("close", onClose);
-      if (stored === undefined)
+      if (stored === undefined) {
         return fail(new AppError("invalid_request", "The form has no part 'file' with a file name."));
+      }
+      try {
+        checkFields(fields);
+      } catch (error) {
+        return fail(error);
+      }
+      accepted.resolve();
       stored.then((result) => resolve({ result, fields }), reject);
     });
     request.once("close", onClose);
