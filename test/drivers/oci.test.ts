@@ -76,6 +76,17 @@ print(share())`;
     assert.deepEqual((await take(400)).end, { signal: 9 });
   });
 
+  it("bounds what a sandbox takes of the machine's inotify objects", async () => {
+    const instance = await host.create();
+    const script = `
+import ctypes, errno, os, resource
+libc = ctypes.CDLL(None, use_errno=True)
+count = 0
+while libc.inotify_init() >= 0: count += 1
+print(count, errno.errorcode[ctypes.get_errno()], resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1100)`;
+    assert.equal((await runInside(instance, ["python3", "-c", script])).stdout, "1024 EMFILE True\n");
+  });
+
   it("shows programs inside their own limits", async () => {
     const instance = await host.create({ memoryMb: 192 });
     const { stdout } = await runInside(instance, ["node", "-p", "process.constrainedMemory()"]);

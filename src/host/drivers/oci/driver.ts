@@ -1,6 +1,6 @@
 // The driver that makes instances with an OCI runtime: namespaces, cgroups, an overlay and a network device each, no daemon of its own.
-import { existsSync, mkdirSync, readdirSync, rmdirSync } from "node:fs";
-import { basename, isAbsolute, join } from "node:path";
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmdirSync } from "node:fs";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { AppError, toAppError } from "../../../core/errors.ts";
 import type { Logger } from "../../../core/log.ts";
 import { SandboxNetwork } from "../../network/network.ts";
@@ -74,10 +74,14 @@ class OciDriver implements Driver {
   async prepare(): Promise<void> {
     const { paths, cgroups, network } = this.#parts;
     // Passable for a sandbox's root, who walks to its root file system; not readable.
-    for (const dir of [paths.runDir, paths.rootsDir]) mkdirSync(dir, { recursive: true, mode: 0o711 });
+    for (const dir of [dirname(paths.runDir), paths.runDir, paths.rootsDir]) {
+      mkdirSync(dir, { recursive: true });
+      chmodSync(dir, 0o711);
+    }
     mkdirSync(paths.runtimeRoot, { recursive: true, mode: 0o700 });
     cgroups.prepare();
-    raiseMachineCounters();
+    const notRaised = raiseMachineCounters();
+    if (notRaised.length > 0) this.#parts.log.warn({ files: notRaised }, "kernel limits could not be raised");
     removeUnfinishedLayers(paths.layersDir);
     await network.prepare();
   }
@@ -158,8 +162,12 @@ class OciDriver implements Driver {
       if (added === undefined || this.#parts.cgroups.exists(id)) await endProcesses(this.#parts, id, dir);
       return await startInstance(this.#parts, spec, signal);
     } catch (error) {
-      await endProcesses(this.#parts, id, dir);
-      if (added !== undefined) await removeDir(this.#parts, id, added);
+      try {
+        await endProcesses(this.#parts, id, dir);
+        if (added !== undefined) await removeDir(this.#parts, id, added);
+      } catch (err) {
+        this.#parts.log.error({ instance: id, err }, "a failed start could not be undone; destroying tries again");
+      }
       if (signal.aborted) throw new AppError("unavailable", "Making the instance was given up.", { cause: error });
       throw toAppError(error);
     }

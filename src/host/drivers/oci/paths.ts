@@ -1,6 +1,6 @@
 // Where the driver keeps things: per instance below its own directory, per daemon below /run, where nothing survives a reboot.
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 export type DaemonPaths = {
   /** `[a-z0-9]{8}` of the data directory: names what daemons of one machine must not share. */
@@ -28,7 +28,8 @@ export type InstancePaths = {
   root: string;
 };
 
-export function daemonPaths(dataDir: string): DaemonPaths {
+export function daemonPaths(givenDir: string): DaemonPaths {
+  const dataDir = resolve(givenDir);
   const digest = createHash("sha256").update(dataDir).digest("hex").slice(0, 16);
   const tag = BigInt(`0x${digest}`).toString(36).slice(0, 8).padEnd(8, "0");
   const runDir = join("/run/catnap", tag);

@@ -1,12 +1,24 @@
-// Bounds what one sandbox takes of the machine's inotify objects, which the kernel counts per owner and all sandboxes have the same one.
-import { readFileSync, writeFileSync } from "node:fs";
+// Bounds what one sandbox takes of things the kernel counts per user or per machine: all sandboxes are the same user to it.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Programs } from "./programs.ts";
 
-/** Per sandbox, and how many sandboxes at their limit the machine has room for. */
-const limits = [
-  { name: "inotify_instances", perSandbox: 1_024, machine: 1_048_576 },
-  { name: "inotify_watches", perSandbox: 65_536, machine: 16_777_216 },
-] as const;
+/** Limits of each sandbox's user namespace. */
+const perSandbox: Readonly<Record<string, number>> = {
+  "/proc/sys/user/max_inotify_instances": 1_024,
+  "/proc/sys/user/max_inotify_watches": 65_536,
+};
+
+/**
+ * What the machine must have room for. The memory behind each of these is charged to the sandbox that uses it, so the counters
+ * need only be out of one sandbox's reach; process numbers are bounded per sandbox by its own limit.
+ */
+const perMachine: Readonly<Record<string, number>> = {
+  "/proc/sys/fs/inotify/max_user_instances": 1_048_576,
+  "/proc/sys/fs/inotify/max_user_watches": 16_777_216,
+  "/proc/sys/fs/epoll/max_user_watches": 1_073_741_824,
+  "/proc/sys/fs/pipe-user-pages-soft": 16_777_216,
+  "/proc/sys/kernel/pid_max": 4_194_304,
+};
 
 /** Writes the limits of the sandbox's user namespace; only a process that has entered it may. */
 export async function boundUserCounters(
@@ -16,17 +28,22 @@ export async function boundUserCounters(
   signal: AbortSignal,
 ): Promise<void> {
   await Promise.all(
-    limits.map(({ name, perSandbox }) => {
-      const enter = ["--target", String(pid), "--user", "tee", `/proc/sys/user/max_${name}`];
-      return programs.run("nsenter", enter, { id, input: String(perSandbox), signal });
-    }),
+    Object.entries(perSandbox).map(([file, value]) =>
+      programs.run("nsenter", ["--target", String(pid), "--user", "tee", file], { id, input: String(value), signal }),
+    ),
   );
 }
 
-/** Raises the machine's own limits, which count all sandboxes together; never lowers them. */
-export function raiseMachineCounters(): void {
-  for (const { name, machine } of limits) {
-    const file = `/proc/sys/fs/inotify/max_user_${name.slice("inotify_".length)}`;
-    if (Number(readFileSync(file, "utf8")) < machine) writeFileSync(file, String(machine));
-  }
+/** Raises the machine's own limits, never lowers them; returns the files that could not be written. */
+export function raiseMachineCounters(): string[] {
+  return Object.entries(perMachine).flatMap(([file, value]) => {
+    try {
+      // Zero means without limit where it is accepted at all.
+      const current = existsSync(file) ? Number(readFileSync(file, "utf8")) : 0;
+      if (current !== 0 && current < value) writeFileSync(file, String(value));
+      return [];
+    } catch {
+      return [file];
+    }
+  });
 }
