@@ -1,6 +1,7 @@
 // `npm start`, `npm test` and `npm run bench` begin here: installs and builds what is missing, and nothing when nothing is.
 // Runs on the machine's own Node (20 or newer), before node_modules exists. Options: --tests adds what the tests need,
 // --modules-only stops after npm's packages, --rebuild-images makes the platform images anew from today's Debian.
+// CATNAP_DATA_DIR and CATNAP_IMAGE_DIR say where images go; CATNAP_SKIP_PACKAGES=1 leaves Debian's packages to the operator.
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -53,10 +54,10 @@ function modulesStep() {
  * @returns {Step}
  */
 function packagesStep(wanted) {
-  const missing = packages.missingPackages(wanted);
+  const missing = process.env.CATNAP_SKIP_PACKAGES === "1" ? [] : packages.missingPackages(wanted);
   return {
     title: `Debian packages: ${missing.join(" ")}`,
-    isDone: () => packages.missingPackages(missing).length === 0,
+    isDone: () => missing.length === 0 || packages.missingPackages(missing).length === 0,
     work: (detail) => packages.installPackages(missing, detail),
     lockPath: "/var/lib/dpkg",
   };
@@ -121,7 +122,7 @@ async function perform(steps, progress) {
     await progress.step(title, async (detail) => {
       if (lockPath === undefined) return await work(detail);
       detail("waiting for another set-up");
-      await withLock(lockPath, async (waited) => (waited && isDone() ? undefined : await work(detail)));
+      await withLock(lockPath, async () => (isDone() ? undefined : await work(detail)));
     });
   }
 }

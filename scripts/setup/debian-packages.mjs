@@ -74,7 +74,8 @@ export async function installPackages(names, onLine) {
   try {
     await install();
   } catch {
-    // Lists that are older than the mirror name files it no longer has, so a second try asks with new ones.
+    // An installation that was interrupted has to be finished first; lists older than the mirror name files it no longer has.
+    await run("dpkg", ["--configure", "-a"], { env: aptEnvironment(), onLine });
     await updatePackageLists(onLine);
     await install();
   }

@@ -14,14 +14,13 @@ const waitMaxS = 900;
 export async function withLock(path, work) {
   const file = openSync(path, "r");
   try {
-    const waited = take(file, ["--nonblock"]) !== 0;
-    if (waited && take(file, ["--timeout", String(waitMaxS)]) !== 0) {
+    if (take(file, ["--timeout", String(waitMaxS)]) !== 0) {
       throw new SetupError(
         `Another set-up has been working on ${path} for ${waitMaxS / 60} minutes.`,
         "End it, then try again.",
       );
     }
-    return await work(waited);
+    return await work();
   } finally {
     closeSync(file);
   }

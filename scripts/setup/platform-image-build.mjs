@@ -57,9 +57,13 @@ function machineAptOptions() {
 async function installDebian(definition, root, onLine) {
   const { main, security } = debianMirrors();
   const signedBy = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
+  // All of the building dies with set-up, so that an interrupted one leaves nothing that still writes.
+  const together = ["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
   await run(
-    "mmdebstrap",
+    "setpriv",
     [
+      ...together,
+      "mmdebstrap",
       "--mode=unshare",
       "--variant=apt",
       "--format=directory",

@@ -1,5 +1,5 @@
 // Directories for half-made images. Their names say which process makes them, so that what a dead one left can be told and removed.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
@@ -26,6 +26,7 @@ export function makeImageDir(imageDir) {
   for (const name of ["rootfs", "platform", "references", "work"]) {
     mkdirSync(join(imageDir, name), { recursive: true, mode: 0o700 });
   }
+  chmodSync(imageDir, 0o700);
 }
 
 /** @param {string} imageDir */
