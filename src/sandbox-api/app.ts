@@ -79,6 +79,7 @@ class Session implements SandboxSession {
   handle(request: IncomingMessage, response: ServerResponse): void {
     try {
       this.#context.ended.throwIfAborted();
+      oneLeadingSlash(request);
       const target = parsePortUrl(request.url!);
       if (target !== undefined) return this.#ports.handle(request, response, target);
       bindSession(request, this.#context);
@@ -91,6 +92,7 @@ class Session implements SandboxSession {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     try {
       this.#context.ended.throwIfAborted();
+      oneLeadingSlash(request);
       upgradePort(request, socket, head, this.#context);
     } catch (error) {
       refuseUpgrade(request, socket, this.#report(error));
@@ -109,4 +111,9 @@ class Session implements SandboxSession {
     if (failure.code === "internal") this.#context.log.error({ err: error }, "request failed");
     return failure;
   }
+}
+
+/** Clients that join a base URL ending in a slash with a path send two. */
+function oneLeadingSlash(request: IncomingMessage): void {
+  if (request.url!.startsWith("//")) request.url = request.url!.replace(/^\/+/, "/");
 }

@@ -94,6 +94,11 @@ test("every answer says how long it took, and what of it the guest", async () =>
   assert.match((await sandbox.ask("GET", "/filesystem/")).headers["server-timing"] as string, /^guest;dur=/);
 });
 
+test("a base URL that ends in a slash still works", async () => {
+  assert.equal((await sandbox.ask("GET", "//health")).status, 200);
+  assert.equal((await sandbox.ask("GET", `//filesystem/${sandbox.workingDir}`)).status, 200);
+});
+
 test("OPTIONS is 204 on any path", async () => {
   for (const path of ["/", "/process", "/filesystem/x", "/nothing"]) {
     const answer = await sandbox.ask("OPTIONS", path, { headers: { "access-control-request-method": "PUT" } });

@@ -1,4 +1,5 @@
 // Sends a file's bytes: whole or a range of them, described by headers, stopped when the client goes away.
+import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError } from "../../core/errors.ts";
 import type { Timing } from "../../core/timing.ts";
@@ -16,6 +17,12 @@ type Download = {
   reply: FastifyReply;
   timing: Timing;
 };
+
+export type OpenedFile = { info: FileInfo; body: Readable };
+
+export function sendWhole(reply: FastifyReply, { info, body }: OpenedFile): FastifyReply {
+  return describe(reply, info, undefined).send(body);
+}
 
 export async function sendDownload(download: Download): Promise<FastifyReply> {
   const { path, files, request, reply, timing } = download;

@@ -5,12 +5,13 @@ import { AppError } from "../../core/errors.ts";
 import type { GuestFiles } from "../machine.ts";
 import { type App, type Call, isMultipart, route } from "../route.ts";
 import { absolutePathFromUrl, pathFromUrl } from "../sandbox-path.ts";
-import { sendDownload } from "./download.ts";
+import { type OpenedFile, sendDownload, sendWhole } from "./download.ts";
 import { checkTextSize, directoryAnswer, fileWithContent } from "./file-answer.ts";
 import { type FormFields, receiveFile } from "./form-upload.ts";
 import { directoryModeDefault, fileModeDefault, parsePermissions } from "./permissions.ts";
 
 const entriesMax = 20_000;
+const jsonType = "application/json; charset=utf-8";
 const prefix = "/filesystem";
 const treePrefix = "/filesystem/tree";
 
@@ -47,22 +48,48 @@ export function registerFileRoutes(app: App): void {
   );
 }
 
-async function read({ request, reply, query, session: { machine }, timing }: Call<typeof readPath>): Promise<unknown> {
-  const path = pathFromUrl(request.raw.url!, prefix, machine);
-  const { files } = machine.guest;
+async function read(call: Call<typeof readPath>): Promise<unknown> {
+  const { request, reply, query, session, timing } = call;
+  const path = pathFromUrl(request.raw.url!, prefix, session.machine);
+  const { files } = session.machine.guest;
+  const asksRaw = query.download === true || asksForBytes(request.headers.accept);
+  // Which bytes are wanted may depend on the size, and HEAD wants none: the file is looked at first.
+  if (request.method === "HEAD" || (asksRaw && request.headers.range !== undefined))
+    return readDescribed(call, path, asksRaw);
+  const opened = await timing.measure("guest", () => openUnlessDirectory(files, path));
+  if (opened === undefined) {
+    return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
+  }
+  if (asksRaw) return sendWhole(reply, opened);
+  try {
+    checkTextSize(opened.info);
+  } catch (error) {
+    opened.body.destroy();
+    throw error;
+  }
+  return reply.type(jsonType).send(fileWithContent(path, opened.info, opened.body));
+}
+
+async function readDescribed(call: Call<typeof readPath>, path: string, asksRaw: boolean): Promise<unknown> {
+  const { request, reply, session, timing } = call;
+  const { files } = session.machine.guest;
   const info = await timing.measure("guest", () => files.stat(path));
   if (info.type === "directory") {
     return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
   }
-  if (query.download === true || asksForBytes(request.headers.accept)) {
-    return sendDownload({ path, info, files, request, reply, timing });
-  }
+  if (asksRaw) return sendDownload({ path, info, files, request, reply, timing });
   checkTextSize(info);
-  reply.type("application/json; charset=utf-8");
-  if (request.method === "HEAD") return reply.send();
-  const opened = await timing.measure("guest", () => files.read(path));
-  checkTextSize(opened.info);
-  return reply.send(fileWithContent(path, opened.info, opened.body));
+  return reply.type(jsonType).send();
+}
+
+/** Opening tells what a path is in one step; undefined for a directory. */
+async function openUnlessDirectory(files: GuestFiles, path: string): Promise<OpenedFile | undefined> {
+  try {
+    return await files.read(path);
+  } catch (error) {
+    if (error instanceof AppError && error.details?.errno === "EISDIR") return undefined;
+    throw error;
+  }
 }
 
 /** Raw bytes are asked for by naming octet-stream, or anything that is neither JSON nor a wildcard. */
