@@ -115,7 +115,7 @@ describe("the base image", () => {
     );
     assert.deepEqual(uris, ["URIs: http://deb.debian.org/debian", "URIs: http://deb.debian.org/debian-security"]);
     const modules = join(base.rootDir, "usr/local/lib/node_modules");
-    const search = ["-rlE", "--include=*.json", '"_?resolved"', modules];
+    const search = ["-rlE", "--include=*.json", '"_?resolved":', modules];
     const { stdout } = await runCommand("grep", search, { okCodes: [1] });
     assert.equal(stdout, "");
   });
