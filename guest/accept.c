@@ -11,7 +11,7 @@
 #include "messages.h"
 #include "worker.h"
 
-enum { GREETINGS_MAX = 32, ACCEPTS_PER_TURN = 16 };
+enum { GREETINGS_MAX = 128, ACCEPTS_PER_TURN = 16 };
 
 // A connection before its hello is complete, or one that was refused and is read to its end so that the refusal arrives.
 struct greeting {
@@ -22,8 +22,8 @@ struct greeting {
 };
 
 static struct greeting greetings[GREETINGS_MAX];
-static unsigned next_slot;
 static struct source listening;
+static bool starved;
 
 static void refuse(struct greeting *greeting, int error, const char *operation) {
   uint8_t bytes[128];
@@ -71,9 +71,8 @@ static void greeting_complete(struct greeting *greeting) {
   }
 }
 
-static void greeting_ready(struct source *source, uint32_t events) {
-  (void)events;
-  struct greeting *greeting = (struct greeting *)source;
+static void greet(struct greeting *greeting) {
+  struct source *source = &greeting->source;
   if (greeting->refused) {
     discard(greeting);
     return;
@@ -88,22 +87,35 @@ static void greeting_ready(struct source *source, uint32_t events) {
   if (greeting->received == HELLO_BYTES) greeting_complete(greeting);
 }
 
-// A free slot, else the oldest, whose connection is closed.
-static struct greeting *take_slot(void) {
+static void greeting_ready(struct source *source, uint32_t events) {
+  (void)events;
+  greet((struct greeting *)source);
+  if (source->events == 0) loop_watch(&listening, EPOLLIN);
+}
+
+static struct greeting *free_slot(void) {
   for (unsigned i = 0; i < GREETINGS_MAX; i++) {
     if (greetings[i].source.events == 0) return &greetings[i];
   }
-  struct greeting *oldest = &greetings[next_slot++ % GREETINGS_MAX];
-  loop_close(&oldest->source);
-  return oldest;
+  return NULL;
 }
 
 static void listening_ready(struct source *source, uint32_t events) {
   (void)events;
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    struct greeting *greeting = free_slot();
+    if (greeting == NULL) {
+      // The others wait in the socket's queue until one of these has said what it is.
+      loop_watch(source, 0);
+      return;
+    }
     int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return;
-    struct greeting *greeting = take_slot();
+    if (fd < 0) {
+      // Out of descriptors or memory, it would be reported ready again at once, for ever.
+      starved = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+      if (starved) loop_watch(source, 0);
+      return;
+    }
     *greeting = (struct greeting){.source = {.fd = fd, .ready = greeting_ready}};
     if (loop_watch(&greeting->source, EPOLLIN)) greeting_ready(&greeting->source, EPOLLIN);
     else close(fd);
@@ -113,4 +125,11 @@ static void listening_ready(struct source *source, uint32_t events) {
 bool accept_open(int listening_fd) {
   listening = (struct source){.fd = listening_fd, .ready = listening_ready};
   return loop_watch(&listening, EPOLLIN);
+}
+
+bool accept_starved(void) { return starved; }
+
+void accept_retry(void) {
+  starved = false;
+  loop_watch(&listening, EPOLLIN);
 }

@@ -5,5 +5,8 @@
 #include <stdbool.h>
 
 bool accept_open(int listening_fd);
+// Whether descriptors or memory were refused: call accept_retry after a while.
+bool accept_starved(void);
+void accept_retry(void);
 
 #endif

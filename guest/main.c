@@ -83,8 +83,9 @@ int main(void) {
   child_prepare();
   if (!loop_open() || !open_signals(&signals) || !accept_open(LISTENING_FD)) return fail("events");
   for (;;) {
-    loop_turn(output_starved() ? RETRY_MS : -1);
+    loop_turn(output_starved() || accept_starved() ? RETRY_MS : -1);
     if (output_starved()) output_retry();
+    if (accept_starved()) accept_retry();
     control_pump();
   }
 }

@@ -1,7 +1,8 @@
 // A frame is composed right wherever its buffer has to grow.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FrameWriter, frameHeaderBytes } from "../../src/host/guest/frames.ts";
+import { FrameWriter } from "../../src/host/guest/frames.ts";
+import { frameHeaderBytes } from "../../src/host/guest/protocol.ts";
 
 const fields: [name: string, write: (writer: FrameWriter) => FrameWriter, bytes: number[]][] = [
   ["u8", (writer) => writer.u8(0xa1), [0xa1]],

@@ -35,7 +35,12 @@ function encodeByHost(value: Value): Buffer {
     case frameType.spawn: {
       const { token, workingDir, argv, environment } = value as Record<string, string & string[]>;
       const variables = Object.fromEntries(environment!.map((variable: string) => variable.split("=")));
-      return messages.encodeSpawn(channel, { token: token!, workingDir: workingDir!, argv: argv!, environment: variables });
+      return messages.encodeSpawn(channel, {
+        token: token!,
+        workingDir: workingDir!,
+        argv: argv!,
+        environment: variables,
+      });
     }
     case frameType.signal:
       return messages.encodeSignal(channel, value.token as string, value.signal as number);
