@@ -1,4 +1,5 @@
 // The one HTTP app that serves the sandbox API of every instance.
+import { Readable } from "node:stream";
 import { type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { AppError, toAppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
@@ -10,6 +11,7 @@ import { type Build, registerHealthRoutes } from "./health.ts";
 import { registerProcessRoutes } from "./processes/process-routes.ts";
 import { type App, isMultipart } from "./route.ts";
 import { sessionOf } from "./session-context.ts";
+import { guardAnswer } from "./stall-guard.ts";
 import { registerUploadRoutes } from "./uploads/upload-routes.ts";
 
 const jsonMaxBytes = 2 * 1024 * 1024;
@@ -50,6 +52,7 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   app.addHook("preParsing", admitBody);
   app.addHook("onSend", async (request, reply, payload) => {
     reply.header("server-timing", timingOf(request.raw).header());
+    if (payload instanceof Readable) guardAnswer(reply.raw);
     if (request.method !== "HEAD" || typeof payload !== "string") return payload;
     reply.header("content-length", Buffer.byteLength(payload));
     return null;

@@ -69,7 +69,7 @@ function validator(part: string, schema: TSchema | undefined, fromText: boolean)
   if (schema === undefined) return () => undefined;
   const compiled = Compile(schema);
   return (value) => {
-    const converted = fromText ? Value.Convert(schema, { ...(value as object) }) : value;
+    const converted = fromText ? Value.Convert(schema, { ...(value as object) }) : withoutNulls(value);
     if (compiled.Check(converted)) return converted;
     const [first] = compiled.Errors(converted);
     const place = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
@@ -78,4 +78,10 @@ function validator(part: string, schema: TSchema | undefined, fromText: boolean)
       `${part}${place === "" ? "" : ` '${place}'`} ${first?.message ?? "is invalid"}`,
     );
   };
+}
+
+/** Clients write null for a member they leave out. */
+function withoutNulls(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }

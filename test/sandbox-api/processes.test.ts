@@ -155,8 +155,10 @@ suite("refusals", () => {
     });
   }
 
-  test("members nobody knows and switched-off ones are ignored", async () => {
+  test("members nobody knows, switched-off ones and nulls are ignored", async () => {
     const found = await run({
+      name: null,
+      env: null,
       command: "true",
       waitForCompletion: true,
       restartOnFailure: false,

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { PassThrough, type Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { AppError } from "../../core/errors.ts";
+import { guardBody } from "../stall-guard.ts";
 
 const fieldMaxBytes = 16 * 1024;
 const chunkBytes = 256 * 1024;
@@ -26,7 +27,11 @@ export function receiveFile<Result>(
     let file: PassThrough | undefined;
     const accepted = Promise.withResolvers<void>();
     const form = openForm(request);
+    const stopGuard = guardBody(request, () => {
+      fail(new AppError("timeout", "No more of the request body came."));
+    });
     const fail = (error: unknown): void => {
+      stopGuard();
       request.unpipe(form);
       request.off("close", onClose);
       broken.abort(error);

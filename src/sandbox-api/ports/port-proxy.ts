@@ -6,6 +6,7 @@ import { AppError, toAppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
 import { answerError } from "../error-answer.ts";
 import type { SessionContext } from "../session-context.ts";
+import { guardAnswer } from "../stall-guard.ts";
 import { requestHeaders, responseHeaders } from "./forwarded-headers.ts";
 import type { PortTarget } from "./port-url.ts";
 
@@ -127,6 +128,7 @@ class Relay implements Dispatcher.DispatchHandler {
     const headers = responseHeaders(raw.map((part) => (typeof part === "string" ? part : part.toString("latin1"))));
     this.#response.writeHead(statusCode, [...headers, "server-timing", timing.header()]);
     this.#response.flushHeaders();
+    guardAnswer(this.#response);
     this.#response.on("drain", () => controller.resume());
   }
 
