@@ -4,6 +4,8 @@ import { fileURLToPath } from "node:url";
 import type { CliContext, StopSignal } from "./context.ts";
 import { runCli } from "./program.ts";
 
+const exitGraceMs = 1_000;
+
 const stopSignals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
 const context: CliContext = {
@@ -31,3 +33,5 @@ const context: CliContext = {
 // A closed pipe is reported by the write that meets it; without a listener it would end the process with a stack trace.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 process.exitCode = await runCli(process.argv.slice(2), context);
+// A platform that was forced to stop may still hold something open.
+setTimeout(() => process.exit(), exitGraceMs).unref();

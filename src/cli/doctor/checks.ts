@@ -95,6 +95,7 @@ const checkForwarding: Check = ({ readFile }) =>
 const programs = {
   skopeo: "skopeo",
   umoci: "umoci",
+  bwrap: "bubblewrap",
   ip: "iproute2",
   nsenter: "util-linux",
   mount: "mount",

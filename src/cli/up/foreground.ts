@@ -25,7 +25,8 @@ export async function untilStopped(
       stop.abort();
     } else if (nowMs - firstAtMs > sameKeyPressMs) force.abort();
   });
-  const { platform, ready } = await start(stop.signal);
+  const forced = rejectAt(force.signal);
+  const { platform, ready } = await Promise.race([start(stop.signal), forced]);
   const stopped = new Promise<void>((resolve) => {
     if (stop.signal.aborted) resolve();
     else stop.signal.addEventListener("abort", () => resolve(), { once: true });
@@ -41,11 +42,18 @@ export async function untilStopped(
 }
 
 async function disposeInTime(platform: Platform, force: AbortSignal): Promise<void> {
-  const timeout = AbortSignal.timeout(stopTimeoutMs);
-  const givenUp = new Promise<never>((_, reject) => {
-    const giveUp = (): void =>
-      reject(new CliFailure("failure", "The platform was stopped before it had finished stopping."));
-    for (const signal of [force, timeout]) signal.addEventListener("abort", giveUp, { once: true });
-  });
+  const givenUp = rejectAt(AbortSignal.any([force, AbortSignal.timeout(stopTimeoutMs)]));
   await Promise.race([platform[Symbol.asyncDispose](), givenUp]);
+}
+
+function rejectAt(signal: AbortSignal): Promise<never> {
+  const rejected = new Promise<never>((_, reject) => {
+    const giveUp = (): void => {
+      reject(new CliFailure("failure", "The platform was stopped before it had finished starting or stopping."));
+    };
+    signal.addEventListener("abort", giveUp, { once: true });
+  });
+  // It may come when nobody waits for it any more.
+  rejected.catch(() => undefined);
+  return rejected;
 }
