@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -91,6 +91,50 @@ print(count, errno.errorcode[ctypes.get_errno()], resource.getrlimit(resource.RL
     const instance = await host.create({ memoryMb: 192 });
     const { stdout } = await runInside(instance, ["node", "-p", "process.constrainedMemory()"]);
     assert.equal(Number(stdout), 192 * 1024 * 1024);
+  });
+});
+
+describe("hostile files", { timeout: 120_000 }, () => {
+  it("are removed with the instance: deeper than any path, without permissions, with links out of it", async () => {
+    await using host = await TestHost.open({ kind: "oci" });
+    const outside = join(host.dataDir, "outside");
+    writeFileSync(outside, "kept");
+    const instance = await host.create();
+    const script = `
+import os
+os.makedirs("/root/deep"); os.chdir("/root/deep")
+for _ in range(60): os.mkdir("d" * 200); os.chdir("d" * 200)
+open("file", "w").close(); os.chmod("file", 0); os.chmod(".", 0)
+os.makedirs("/root/links"); os.symlink(${JSON.stringify(outside)}, "/root/links/file")
+os.symlink(${JSON.stringify(host.dataDir)}, "/root/links/dir")
+os.mkfifo("/root/links/pipe"); os.mknod("/root/links/socket", 0o140600)
+for name in ("", "-n", "new\\nline", "\\udcff"): open(f"/root/links/{name}x", "w").close()
+os.chmod("/root", 0)
+print("made")`;
+    assert.equal((await runInside(instance, ["python3", "-c", script])).stdout, "made\n");
+    await host.driver.destroy(instance.id, instance.spec.dir);
+    assert.deepEqual(await host.leftovers(), []);
+    assert.equal(readFileSync(outside, "utf8"), "kept");
+  });
+
+  it("do not mislead a restart: a root without permissions, directories turned into links", async () => {
+    await using host = await TestHost.open({ kind: "oci" });
+    const instance = await host.create();
+    const target = join(host.dataDir, "target");
+    mkdirSync(target);
+    await shell(
+      instance,
+      `cp -a /etc /root/etc && rm -rf /etc /tmp /home && ln -s ${target} /etc && ln -s ${target} /tmp && ln -s / /home`,
+    );
+    await shell(instance, "chmod 0 /");
+    const restarted = await host.driver.restart(instance.spec, AbortSignal.timeout(30_000));
+    assert.equal(
+      await shell(restarted, "readlink /etc; ls /dev/shm /proc/1 > /dev/null && echo whole"),
+      `${target}\nwhole`,
+    );
+    assert.deepEqual(readdirSync(target), []);
+    await host.driver.destroy(instance.id, instance.spec.dir);
+    assert.deepEqual(readdirSync(target), []);
   });
 });
 
