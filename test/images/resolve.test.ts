@@ -1,7 +1,7 @@
 // Images by name, from a real registry: what is pulled, what is kept, what is shared, and how refusals look.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readdir, readFile, readlink } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { startRegistry, type TestRegistry } from "./registry.ts";
@@ -200,6 +200,29 @@ describe("an image is refused", () => {
     await assertNoWork(store.imageDir);
     assert.deepEqual(await readdir(join(store.imageDir, "rootfs")), []);
   });
+});
+
+test("a record that cannot be read does not keep the others, or the platform, from working", async () => {
+  await using store = await makeImageStore();
+  const options = { insecureRegistries: [registry.address] };
+  const first = await store.open(options);
+  const image = await first.resolve(await registry.push("team/records:1", { layers: [hello] }));
+  await first[Symbol.asyncDispose]();
+  await writeFile(join(store.imageDir, "references/torn.json"), '{"name":');
+  await writeFile(join(store.imageDir, "platform/torn.json"), '{"name":');
+  await using second = await store.open(options);
+  assert.deepEqual(second.find(image.name), image);
+  assert.deepEqual(second.list(), []);
+});
+
+test("an image whose files are gone is pulled again", async () => {
+  await using store = await makeImageStore();
+  await using images = await store.open({ insecureRegistries: [registry.address] });
+  const image = await images.resolve(await registry.push("team/gone:1", { layers: [hello] }));
+  await rm(image.rootDir, { recursive: true });
+  assert.equal(images.find(image.name), undefined);
+  assert.deepEqual(await images.resolve(image.name), image);
+  assert.equal(await readFile(join(image.rootDir, "hello"), "utf8"), "hello\n");
 });
 
 test("what a dead process left half-made is removed at start, what a living one makes is not", async () => {

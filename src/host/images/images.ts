@@ -32,7 +32,10 @@ export type ResolvedImage = {
 };
 
 export interface Images extends AsyncDisposable {
-  /** Pulls when needed. Rejects with `invalid_request` and `details.code` INVALID_IMAGE whatever is wrong with the image. */
+  /**
+   * Pulls when needed. Rejects with `invalid_request` and `details.code` INVALID_IMAGE whatever is wrong with the image, and with
+   * `unavailable` when this host cannot pull now.
+   */
   resolve(name: string, signal?: AbortSignal): Promise<ResolvedImage>;
   /** What is present on this host, without asking anyone. */
   find(name: string): ResolvedImage | undefined;

@@ -53,8 +53,13 @@ export class PlatformImages {
     if (changedAtMs === this.#readAtMs) return;
     const byName = new Map<string, PlatformRecord>();
     for (const file of readdirSync(dir).filter((name) => name.endsWith(".json"))) {
-      const record = JSON.parse(readFileSync(join(dir, file), "utf8")) as PlatformRecord;
-      if (record.idRangeStart !== this.#idRangeStart || !existsSync(this.#rootDir(record.digest))) continue;
+      const record = readRecord(join(dir, file));
+      if (
+        record === undefined ||
+        record.idRangeStart !== this.#idRangeStart ||
+        !existsSync(this.#rootDir(record.digest))
+      )
+        continue;
       for (const name of [record.name, ...record.aliases]) byName.set(name, record);
     }
     this.#byName = byName;
@@ -63,6 +68,15 @@ export class PlatformImages {
 
   #rootDir(digest: string): string {
     return join(this.#imageDir, "rootfs", digest);
+  }
+}
+
+/** A record that cannot be read is no image; set-up builds it anew. */
+function readRecord(path: string): PlatformRecord | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as PlatformRecord;
+  } catch {
+    return undefined;
   }
 }
 

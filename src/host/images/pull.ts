@@ -2,8 +2,9 @@
 import { existsSync } from "node:fs";
 import { readdir, rename, rm, stat, statfs, utimes } from "node:fs/promises";
 import { join } from "node:path";
+import { AppError } from "../../core/errors.ts";
 import { runCommand } from "../../core/run-command.ts";
-import { copyFromRegistry, PullFailure } from "./copy-from-registry.ts";
+import { copyFromRegistry } from "./copy-from-registry.ts";
 import { ImageDefect, type PulledImage, readPulledImage } from "./oci-layout.ts";
 import type { ImageReference } from "./reference.ts";
 import { makeDirectoryInRoot, unpackImage } from "./unpack.ts";
@@ -99,7 +100,7 @@ async function acceptedBytes({ imageDir, maxImageBytes }: PullOptions): Promise<
   const disk = await statfs(imageDir);
   const spareBytes = (disk.bavail - disk.blocks / 20) * disk.bsize;
   if (spareBytes < spaceMinBytes)
-    throw new PullFailure("unreachable", "This host has too little disk space left to pull images.");
+    throw new AppError("unavailable", "This host has too little disk space left to pull images.");
   return Math.min(maxImageBytes, Math.floor(spareBytes / 2));
 }
 

@@ -1,22 +1,17 @@
-// Images from registries: what this host has pulled, under which reference, and the pulls under way. Callers of one image share a pull.
-import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+// Images from registries: what a reference means here, when the registry is asked again, and the pulls under way, which callers share.
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../core/atomic-file.ts";
+import { BoundedMap } from "../../core/bounded-map.ts";
+import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import { PullFailure } from "./copy-from-registry.ts";
 import type { ResolvedImage } from "./images.ts";
 import { type PullOptions, pullImage } from "./pull.ts";
 import type { ImageReference } from "./reference.ts";
+import { ReferenceRecords } from "./reference-records.ts";
 import { removeAbandonedWorkDirs } from "./work-dirs.ts";
 
 type PulledImagesOptions = Omit<PullOptions, "signal" | "onPhase" | "copyTimeoutMs" | "copyRetries"> & { log: Logger };
-
-/** One file each, named after the reference's hash, written when the content it names is published. */
-type ReferenceRecord = Omit<ResolvedImage, "rootDir"> & { idRangeStart: number };
-
-/** `checkedAtMs`: when the registry was last asked what the tag means, or could not be. */
-type Known = { image: ResolvedImage; checkedAtMs: number };
 
 const recheckAfterMs = 5 * 60_000;
 const recheckPatience = { copyTimeoutMs: 10_000, copyRetries: 0 };
@@ -26,8 +21,9 @@ const pullsWaitingMax = 32;
 
 export class PulledImages implements AsyncDisposable {
   readonly #options: PulledImagesOptions;
-  readonly #referencesDir: string;
-  readonly #known = new Map<string, Known>();
+  readonly #records: ReferenceRecords;
+  /** When the registry was last asked what a reference means, or could not be. */
+  readonly #askedAtMs = new BoundedMap<string, number>(10_000);
   readonly #pulls = new Map<string, Promise<ResolvedImage>>();
   readonly #waiting: (() => void)[] = [];
   readonly #stop = new AbortController();
@@ -35,7 +31,7 @@ export class PulledImages implements AsyncDisposable {
 
   constructor(options: PulledImagesOptions) {
     this.#options = options;
-    this.#referencesDir = join(options.imageDir, "references");
+    this.#records = new ReferenceRecords(options.imageDir, options.idRangeStart);
   }
 
   /** Reads what is here and removes what a dead process left half-made. */
@@ -43,74 +39,47 @@ export class PulledImages implements AsyncDisposable {
     const pullsDir = join(this.#options.imageDir, "pulls");
     for (const dir of ["work", "blobs/sha256"]) mkdirSync(join(pullsDir, dir), { recursive: true, mode: 0o700 });
     await removeAbandonedWorkDirs(join(pullsDir, "work"));
-    for (const file of readdirSync(this.#referencesDir)) this.#load(join(this.#referencesDir, file));
-  }
-
-  #load(path: string): void {
-    if (!path.endsWith(".json")) return;
-    const { idRangeStart, ...record } = JSON.parse(readFileSync(path, "utf8")) as ReferenceRecord;
-    const image = { ...record, rootDir: join(this.#options.imageDir, "rootfs", record.digest) };
-    if (idRangeStart !== this.#options.idRangeStart || !existsSync(image.rootDir)) return;
-    this.#known.set(image.name, { image, checkedAtMs: 0 });
+    this.#records.load(this.#options.log);
   }
 
   find(reference: ImageReference): ResolvedImage | undefined {
-    return this.#known.get(reference.text)?.image;
+    return this.#records.find(reference.text);
   }
 
   /** The local image when it is pinned or was checked lately, else what the registry has; the local one when that cannot be reached. */
   async resolve(reference: ImageReference): Promise<ResolvedImage> {
-    const known = this.#known.get(reference.text);
-    if (known !== undefined && (reference.pinned || Date.now() - known.checkedAtMs < recheckAfterMs))
-      return known.image;
+    const local = this.#records.find(reference.text);
+    const askedAtMs = this.#askedAtMs.get(reference.text) ?? Number.NEGATIVE_INFINITY;
+    if (local !== undefined && (reference.pinned || Date.now() - askedAtMs < recheckAfterMs)) return local;
     let pull = this.#pulls.get(reference.text);
     if (pull === undefined) {
-      pull = this.#pull(reference, known).finally(() => this.#pulls.delete(reference.text));
+      pull = this.#pull(reference, local).finally(() => this.#pulls.delete(reference.text));
       this.#pulls.set(reference.text, pull);
     }
-    return pull;
+    return await pull;
   }
 
-  async #pull(reference: ImageReference, known: Known | undefined): Promise<ResolvedImage> {
+  async #pull(reference: ImageReference, local: ResolvedImage | undefined): Promise<ResolvedImage> {
     const log = this.#options.log.child({ image: reference.text });
-    const patience = known === undefined ? firstPatience : recheckPatience;
-    const signal = this.#stop.signal;
+    const patience = local === undefined ? firstPatience : recheckPatience;
     const startedAt = performance.now();
+    const onPhase: PullOptions["onPhase"] = (phase, fields) => {
+      log.info({ ...fields, durationMs: Math.round(performance.now() - startedAt) }, `image ${phase}`);
+    };
     try {
       await this.#takeTurn();
       log.info("asking the registry for an image");
-      const onPhase: PullOptions["onPhase"] = (phase, fields) => {
-        log.info({ ...fields, durationMs: Math.round(performance.now() - startedAt) }, `image ${phase}`);
-      };
-      const pulled = await pullImage(reference, { ...this.#options, ...patience, signal, onPhase }).finally(() =>
-        this.#passTurn(),
-      );
-      return this.#remember(reference, pulled);
+      const options = { ...this.#options, ...patience, signal: this.#stop.signal, onPhase };
+      const pulled = await pullImage(reference, options).finally(() => this.#passTurn());
+      this.#askedAtMs.set(reference.text, Date.now());
+      return this.#records.write({ ...pulled, name: reference.text });
     } catch (error) {
       log.warn({ err: error }, "an image could not be pulled");
-      const refused = error instanceof PullFailure && error.kind === "refused";
-      if (known === undefined || refused || this.#stop.signal.aborted) throw error;
-      known.checkedAtMs = Date.now();
-      return known.image;
+      const isRefused = error instanceof PullFailure && error.kind === "refused";
+      if (local === undefined || isRefused || this.#stop.signal.aborted) throw error;
+      this.#askedAtMs.set(reference.text, Date.now());
+      return local;
     }
-  }
-
-  #remember(reference: ImageReference, pulled: Omit<ReferenceRecord, "name" | "idRangeStart">): ResolvedImage {
-    const { imageDir, idRangeStart } = this.#options;
-    const { digest, environment, workingDir, homeDir } = pulled;
-    const record: ReferenceRecord = { name: reference.text, digest, environment, workingDir, homeDir, idRangeStart };
-    const file = `${createHash("sha256").update(reference.text).digest("hex")}.json`;
-    writeFileAtomic(join(this.#referencesDir, file), JSON.stringify(record));
-    const image = {
-      name: reference.text,
-      digest,
-      environment,
-      workingDir,
-      homeDir,
-      rootDir: join(imageDir, "rootfs", digest),
-    };
-    this.#known.set(reference.text, { image, checkedAtMs: Date.now() });
-    return image;
   }
 
   async #takeTurn(): Promise<void> {
@@ -118,8 +87,9 @@ export class PulledImages implements AsyncDisposable {
       this.#running += 1;
       return;
     }
-    if (this.#waiting.length >= pullsWaitingMax)
-      throw new PullFailure("unreachable", "Too many images are being pulled; try again.");
+    if (this.#waiting.length >= pullsWaitingMax) {
+      throw new AppError("unavailable", "This host is pulling too many images already; try again later.");
+    }
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
