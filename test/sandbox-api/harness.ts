@@ -15,16 +15,19 @@ import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { createLogger } from "../../src/core/log.ts";
-import type { GuestConnection } from "../../src/host/guest/guest.ts";
+import { type GuestConnection, openGuest } from "../../src/host/guest/guest.ts";
 import { createSandboxApi } from "../../src/sandbox-api/app.ts";
 import type { Machine } from "../../src/sandbox-api/machine.ts";
 import type { SandboxApi, SandboxSession } from "../../src/sandbox-api/session.ts";
-import { type RunningGuest, startGuest } from "../guest/start-guest.ts";
+import { startGuest } from "../guest/start-guest.ts";
 
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer; text: string; json: unknown };
 export type Ask = { headers?: Record<string, string>; body?: Buffer | string | Readable; json?: unknown };
 
 export const log = createLogger("silent");
+
+/** The guest a sandbox is served from; disposing ends it, where it is the sandbox's own. */
+type GuestSource = AsyncDisposable & { open(): Promise<GuestConnection> };
 
 export class TestSandbox implements AsyncDisposable {
   readonly directory: string;
@@ -32,18 +35,18 @@ export class TestSandbox implements AsyncDisposable {
   readonly workingDir: string;
   readonly homeDir: string;
   awakeCount = 0;
-  readonly #guest: RunningGuest;
+  readonly #guest: GuestSource;
   readonly #server: Server;
   #api: SandboxApi | undefined;
   #session: SandboxSession | undefined;
   #connection: GuestConnection | undefined;
 
-  private constructor(directory: string, guest: RunningGuest) {
+  private constructor(directory: string, guest: GuestSource) {
     this.directory = directory;
     this.stateDir = join(directory, "state");
     this.workingDir = join(directory, "work");
     this.homeDir = join(directory, "home");
-    for (const path of [this.stateDir, this.workingDir, this.homeDir]) mkdirSync(path);
+    for (const path of [this.stateDir, this.workingDir, this.homeDir]) mkdirSync(path, { recursive: true });
     this.#guest = guest;
     this.#server = createServer((request, response) => {
       if (this.#session === undefined) return void response.writeHead(503).end();
@@ -54,7 +57,27 @@ export class TestSandbox implements AsyncDisposable {
 
   static async start(): Promise<TestSandbox> {
     const directory = mkdtempSync(join(tmpdir(), "sandbox-api-"));
-    const sandbox = new TestSandbox(directory, await startGuest());
+    const guest = await startGuest();
+    return TestSandbox.#serve(directory, {
+      open: () => guest.open(),
+      async [Symbol.asyncDispose]() {
+        await guest[Symbol.asyncDispose]();
+        rmSync(directory, { recursive: true, force: true });
+      },
+    });
+  }
+
+  /** Serves what another program may have served before: the directory and the guest belong to the caller. */
+  static serve(directory: string, socketPath: string): Promise<TestSandbox> {
+    const onLost = (reason: string): never => {
+      throw new Error(`the guest was lost: ${reason}`);
+    };
+    const open = (): Promise<GuestConnection> => openGuest({ socketPath, log, onLost });
+    return TestSandbox.#serve(directory, { open, [Symbol.asyncDispose]: async () => undefined });
+  }
+
+  static async #serve(directory: string, guest: GuestSource): Promise<TestSandbox> {
+    const sandbox = new TestSandbox(directory, guest);
     await new Promise<void>((resolve) => sandbox.#server.listen(0, "127.0.0.1", resolve));
     await sandbox.open();
     return sandbox;
@@ -151,6 +174,5 @@ export class TestSandbox implements AsyncDisposable {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
     await this.#guest[Symbol.asyncDispose]();
-    rmSync(this.directory, { recursive: true, force: true });
   }
 }
