@@ -22,8 +22,8 @@ export const platformPackages = [
   "util-linux",
 ];
 
-/** What the tests need besides: the guest's sanitizer build wants the C library's headers. */
-export const testPackages = ["libc6-dev", "procps"];
+/** What the tests need besides: the guest's sanitizer build wants the C library's headers, the first start is tried with curl. */
+export const testPackages = ["curl", "libc6-dev", "procps"];
 
 /** Debian packages whose services must not start: only their programs are unpacked, beside the image directory. */
 const unpackedForTests = [{ name: "docker-registry", program: "usr/bin/docker-registry" }];

@@ -38,10 +38,11 @@ export async function runFiles({ groups, fileTimeoutMs, signal, write }: RunOpti
     const countAndPass = new Transform({
       objectMode: true,
       transform(event: { type: string; data: Record<string, unknown> }, _encoding, done) {
-        if (event.type === "test:summary" && event.data.file === undefined) add(counts, event.data.counts as Counts);
+        const isSummary = event.type === "test:summary" && event.data.file === undefined;
+        if (isSummary) add(counts, event.data.counts as Counts);
         const isCount =
           event.type === "test:diagnostic" && event.data.nesting === 0 && countLine.test(String(event.data.message));
-        done(undefined, isCount ? undefined : event);
+        done(undefined, isSummary || isCount ? undefined : event);
       },
     });
     await new Promise((resolve, reject) => {
@@ -49,7 +50,8 @@ export async function runFiles({ groups, fileTimeoutMs, signal, write }: RunOpti
       events.on("error", reject).pipe(countAndPass).pipe(report, { end: false });
     });
   }
-  report.end();
+  // The reporter repeats the failures when it sees a summary: once, for all groups.
+  report.end({ type: "test:summary", data: { file: undefined } });
   await ended;
   return counts;
 }
