@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { endOwnProcesses, listOwnThings, listSandboxThings, othersAreAtWork } from "./test/leftovers.ts";
 import { type Counts, runFiles } from "./test/run-files.ts";
 
-/** Folders whose files share nothing with each other; all other files may use the machine's sandboxes and run alone. */
+/** Folders whose files share nothing with each other. All other files, and every `.e2e.test.ts`, make real sandboxes and run alone. */
 const parallelFolders = [
   "test/cli/",
   "test/contract/",
@@ -41,7 +41,8 @@ async function main(selections: string[]): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort(new Error(signal)));
 
   const startedAt = performance.now();
-  const isParallel = (file: string): boolean => parallelFolders.some((folder) => file.startsWith(folder));
+  const isParallel = (file: string): boolean =>
+    parallelFolders.some((folder) => file.startsWith(folder)) && !file.endsWith(".e2e.test.ts");
   const groups = [
     { title: "Side by side", files: chosen.filter(isParallel), concurrency: 2 },
     {
