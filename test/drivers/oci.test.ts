@@ -6,6 +6,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import type { InstanceSpec } from "../../src/host/drivers/driver.ts";
 import { readCgroupLayout } from "../../src/host/drivers/oci/cgroup/cgroups.ts";
 import { eventually } from "../eventually.ts";
 import { describeDriver } from "./conformance.ts";
@@ -145,20 +146,32 @@ describe("what a killed daemon leaves", { timeout: 300_000 }, () => {
     for (const afterMs of [0, 5, 10, 15, 20, 30, 40, 50, 60, 80]) {
       const spec = host.spec();
       mkdirSync(spec.dir, { recursive: true });
-      const script = join(import.meta.dirname, "create-and-wait.ts");
-      const daemon = spawn(process.execPath, [script, JSON.stringify({ dataDir, cgroupParent, spec })], {
-        stdio: ["ignore", "pipe", "inherit"],
-      });
-      await once(daemon.stdout!, "data");
-      const timer = setTimeout(() => daemon.kill("SIGKILL"), afterMs);
-      await once(daemon, "exit");
-      clearTimeout(timer);
+      await killDaemonAt(afterMs, { dataDir, cgroupParent, spec, verb: "create" });
       for (const id of new Set([...(await host.driver.listFound()), spec.id])) {
         await host.driver.destroy(id, join(dataDir, "instances", id));
       }
       assert.deepEqual(await host.leftovers(), [], `killed after ${afterMs} ms`);
     }
     // A program the daemon had started may go on a moment longer; nothing may appear after it was cleaned up.
+    assert.deepEqual(await host.leftovers(), []);
+  });
+
+  it("is whole or dead, with its files, when the daemon died while it started an instance again", async () => {
+    await using host = await TestHost.open({ kind: "oci" });
+    const { dataDir, cgroupParent } = host;
+    const { spec, ...instance } = await host.create();
+    await shell(instance, "echo kept > /root/file");
+    for (const afterMs of [5, 15, 25, 35, 45, 55, 65, 75, 90]) {
+      await killDaemonAt(afterMs, { dataDir, cgroupParent, spec, verb: "restart" });
+      await using later = await TestHost.open({ kind: "oci", dataDir, cgroupParent });
+      assert.deepEqual(await host.leftovers([spec.id]), [], `killed after ${afterMs} ms`);
+      const { status } = await later.driver.inspect(spec.id);
+      if (status !== "running") assert.equal(status, "dead");
+      else assert.match(await shell(instance, "cat /proc/net/route"), /^eth0\t00000000/m);
+      await later.driver.restart(spec, AbortSignal.timeout(30_000));
+      assert.equal(await shell(instance, "cat /root/file"), "kept");
+    }
+    await host.driver.destroy(spec.id, spec.dir);
     assert.deepEqual(await host.leftovers(), []);
   });
 
@@ -181,6 +194,18 @@ describe("what a killed daemon leaves", { timeout: 300_000 }, () => {
     assert.ok(failed > 0);
   });
 });
+
+type DaemonTask = { dataDir: string; cgroupParent: string; spec: InstanceSpec; verb: "create" | "restart" };
+
+/** Resolves when a daemon that began the task has been killed. */
+async function killDaemonAt(afterMs: number, task: DaemonTask): Promise<void> {
+  const script = join(import.meta.dirname, "create-and-wait.ts");
+  const daemon = spawn(process.execPath, [script, JSON.stringify(task)], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(daemon.stdout!, "data");
+  const timer = setTimeout(() => daemon.kill("SIGKILL"), afterMs);
+  await once(daemon, "exit");
+  clearTimeout(timer);
+}
 
 /** The runtime's process that starts the instance: the one whose command line ends with its id. */
 function findRuntime(id: string): number {

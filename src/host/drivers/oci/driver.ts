@@ -10,7 +10,7 @@ import { Cgroups, readCgroupLayout } from "./cgroup/cgroups.ts";
 import { endProcesses, removeDir } from "./end.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { OciParts } from "./parts.ts";
-import { daemonPaths, instancePaths } from "./paths.ts";
+import { daemonPaths, type InstancePaths, instancePaths } from "./paths.ts";
 import { Programs } from "./programs.ts";
 import { removeUnfinishedLayers } from "./root-layer.ts";
 import { Runtime } from "./runtime.ts";
@@ -61,6 +61,7 @@ class OciDriver implements Driver {
   readonly capabilities = { isolation: true, limits: true, network: true };
   readonly #parts: OciParts;
   readonly #options: OciDriverOptions;
+  #swept = false;
 
   constructor(parts: OciParts, options: OciDriverOptions) {
     this.#parts = parts;
@@ -84,6 +85,8 @@ class OciDriver implements Driver {
     if (notRaised.length > 0) this.#parts.log.warn({ files: notRaised }, "kernel limits could not be raised");
     removeUnfinishedLayers(paths.layersDir);
     await network.prepare();
+    if (!this.#swept) await this.#endUnfinished();
+    this.#swept = true;
   }
 
   async create(spec: InstanceSpec, signal: AbortSignal): Promise<InstanceHandle> {
@@ -119,17 +122,18 @@ class OciDriver implements Driver {
 
   async inspect(id: string): Promise<InstanceCondition> {
     const condition = this.#parts.cgroups.inspect(checkId(id));
-    if (condition.status !== "missing") return condition;
-    // After a reboot only the files are left.
-    const { driverDir } = instancePaths(this.#parts.paths, id, join(this.#parts.paths.instancesDir, id));
-    return existsSync(driverDir) ? { ...condition, status: "dead" } : condition;
+    const { driverDir, madeFile } = this.#pathsOf(id);
+    if (condition.status === "missing") {
+      // After a reboot only the files are left.
+      return existsSync(driverDir) ? { ...condition, status: "dead" } : condition;
+    }
+    // An init that runs without what its start did not get to, its network for instance, is of no use.
+    return existsSync(madeFile) ? condition : { ...condition, status: "dead" };
   }
 
   async listFound(): Promise<string[]> {
     const { paths, cgroups, network } = this.#parts;
-    const withFiles = listDir(paths.instancesDir).filter((id) =>
-      existsSync(instancePaths(paths, id, join(paths.instancesDir, id)).driverDir),
-    );
+    const withFiles = listDir(paths.instancesDir).filter((id) => existsSync(this.#pathsOf(id).driverDir));
     const found = [
       cgroups.listIds(),
       network.listIds(),
@@ -138,6 +142,22 @@ class OciDriver implements Driver {
       withFiles,
     ];
     return [...new Set(found.flat())].filter((id) => idPattern.test(id));
+  }
+
+  #pathsOf(id: string): InstancePaths {
+    const { paths } = this.#parts;
+    return instancePaths(paths, id, join(paths.instancesDir, id));
+  }
+
+  /** Starts that an earlier daemon did not finish: their files stay, for whoever decides about them. */
+  async #endUnfinished(): Promise<void> {
+    const { paths, cgroups } = this.#parts;
+    for (const id of new Set([...listDir(paths.rootsDir), ...cgroups.listIds()])) {
+      if (!idPattern.test(id) || existsSync(this.#pathsOf(id).madeFile)) continue;
+      await endProcesses(this.#parts, id, join(paths.instancesDir, id)).catch((err: unknown) => {
+        this.#parts.log.error({ instance: id, err }, "an unfinished start could not be undone");
+      });
+    }
   }
 
   /** Lets go only: instances outlive the daemon. */
