@@ -125,10 +125,16 @@ async function callJson(
 
 /** The next message of the child; rejects when it exits or stays silent. */
 async function answer(child: ChildProcess): Promise<unknown> {
-  const timeout = AbortSignal.timeout(answerTimeoutMs);
-  const exited = once(child, "exit", { signal: timeout }).then(() => {
+  const answered = new AbortController();
+  const signal = AbortSignal.any([answered.signal, AbortSignal.timeout(answerTimeoutMs)]);
+  const exited = once(child, "exit", { signal }).then(() => {
     throw new Error("the platform's process exited");
   });
-  const [message] = (await Promise.race([once(child, "message", { signal: timeout }), exited])) as [unknown];
-  return message;
+  try {
+    const [message] = (await Promise.race([once(child, "message", { signal }), exited])) as [unknown];
+    return message;
+  } finally {
+    // Takes the listeners off that have waited in vain.
+    answered.abort();
+  }
 }
