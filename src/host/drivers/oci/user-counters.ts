@@ -2,18 +2,16 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Programs } from "./programs.ts";
 
-/** Limits of each sandbox's user namespace. */
-const perSandbox: Readonly<Record<string, number>> = {
-  "/proc/sys/user/max_inotify_instances": 1_024,
-  "/proc/sys/user/max_inotify_watches": 65_536,
-};
+/** Limits of each sandbox's user namespace, of one value so that one program writes them. */
+const perSandboxFiles = ["/proc/sys/user/max_inotify_instances", "/proc/sys/user/max_inotify_watches"];
+export const inotifyPerSandbox = 65_536;
 
 /**
  * What the machine must have room for. The memory behind each of these is charged to the sandbox that uses it, so the counters
  * need only be out of one sandbox's reach; process numbers are bounded per sandbox by its own limit.
  */
 const perMachine: Readonly<Record<string, number>> = {
-  "/proc/sys/fs/inotify/max_user_instances": 1_048_576,
+  "/proc/sys/fs/inotify/max_user_instances": 16_777_216,
   "/proc/sys/fs/inotify/max_user_watches": 16_777_216,
   "/proc/sys/fs/epoll/max_user_watches": 1_073_741_824,
   "/proc/sys/fs/pipe-user-pages-soft": 16_777_216,
@@ -27,11 +25,8 @@ export async function boundUserCounters(
   pid: number,
   signal: AbortSignal,
 ): Promise<void> {
-  await Promise.all(
-    Object.entries(perSandbox).map(([file, value]) =>
-      programs.run("nsenter", ["--target", String(pid), "--user", "tee", file], { id, input: String(value), signal }),
-    ),
-  );
+  const enter = ["--target", String(pid), "--user", "tee", ...perSandboxFiles];
+  await programs.run("nsenter", enter, { id, input: String(inotifyPerSandbox), signal });
 }
 
 /** Raises the machine's own limits, never lowers them; returns the files that could not be written. */
