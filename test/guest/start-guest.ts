@@ -16,6 +16,9 @@ export function buildGuest(target: "init" | "sanitize" | "fuzz" | "vectors"): st
   return join(projectRoot, "guest/build", output);
 }
 
+/** Only a sanitized build reads it. It cannot look for leaks: that takes tracing the init, which nobody may. */
+const sanitizerOptions = { ASAN_OPTIONS: "detect_leaks=0", UBSAN_OPTIONS: "print_stacktrace=1" };
+
 export type RunningGuest = AsyncDisposable & {
   process: ChildProcess;
   pid: number;
@@ -26,16 +29,23 @@ export type RunningGuest = AsyncDisposable & {
   open(onLost?: (reason: string) => void): Promise<GuestConnection>;
 };
 
-export async function startGuest(
-  binary = process.env.CATNAP_GUEST_BINARY ?? buildGuest("init"),
-): Promise<RunningGuest> {
+export type StartOptions = {
+  /** A program and its arguments that end by executing the guest, e.g. to give it a PID namespace. */
+  under?: readonly string[];
+  /** What ends it, when that program does not pass SIGTERM on. */
+  endSignal?: NodeJS.Signals;
+};
+
+export async function startGuest({ under = [], endSignal = "SIGTERM" }: StartOptions = {}): Promise<RunningGuest> {
+  const binary = process.env.CATNAP_GUEST_BINARY ?? buildGuest("init");
+  const [program = binary, ...args] = [...under, binary];
   const dir = mkdtempSync("/tmp/guest-");
   const socketPath = join(dir, "guest.sock");
   const server = createServer();
   server.listen(`${socketPath}.new`);
   await once(server, "listening");
   const { fd } = (server as unknown as { _handle: { fd: number } })._handle;
-  const child = spawn(binary, [], { stdio: ["ignore", "inherit", "inherit", fd], env: {} });
+  const child = spawn(program, args, { stdio: ["ignore", "inherit", "inherit", fd], env: sanitizerOptions });
   await once(child, "spawn");
   // Closing the server removes the name it was given: the socket's own name has to be another one by then.
   renameSync(`${socketPath}.new`, socketPath);
@@ -49,7 +59,7 @@ export async function startGuest(
     dir,
     open: (onLost = (reason) => assertNotLost(reason)) => openGuest({ socketPath, log, onLost }),
     async [Symbol.asyncDispose]() {
-      if (child.exitCode === null && child.signalCode === null) child.kill("SIGTERM");
+      if (child.exitCode === null && child.signalCode === null) child.kill(endSignal);
       await exited;
       rmSync(dir, { recursive: true, force: true });
     },

@@ -28,7 +28,12 @@ const longTimeoutMs = 10 * 60_000;
 /** Entries of a directory that are kept in memory at most, whatever a caller allows. */
 const entriesLimit = 100_000;
 /** Fewer than the guest's own limit, so that one host does not meet it. */
-const slotLimits = { slots: 96, waitingMax: 1024, waitMs: 30_000 };
+const slotLimits = {
+  slots: 96,
+  waitingMax: 1024,
+  waitMs: 30_000,
+  refusal: "Too many file operations are under way in this sandbox.",
+};
 /** A body of up to this size travels with its request. */
 const smallBodyBytes = 128 * 1024;
 

@@ -18,7 +18,7 @@ export type Delivery = {
   readonly sink: ProcessSink;
   readonly log: Logger;
   readonly stopped: AbortSignal;
-  /** Memory taken (positive) or given back (negative) by pieces that wait for the sink. */
+  /** Memory taken (positive) or given back (negative) by pieces that wait for the sink or are with it. */
   account(bytes: number): void;
   acknowledge(stream: OutputStream, offset: number): void;
   acknowledgeExit(): void;
@@ -33,7 +33,9 @@ export class ProcessFeed {
   /** Bytes received and acknowledged of each stream. */
   readonly #received: Record<OutputStream, number>;
   readonly #acked: Record<OutputStream, number>;
+  /** What waits, from the index `#first` on. */
   #pieces: Piece[] = [];
+  #first = 0;
   #end: ProcessEnd | undefined;
   #running = false;
   #finished = false;
@@ -54,8 +56,10 @@ export class ProcessFeed {
       throw new GuestProtocolError("more output than the window allows");
     }
     this.#received[stream] += bytes.length;
-    // Copied, so that a few bytes that wait do not keep the large piece they arrived in.
-    this.#pieces.push({ stream, offset, bytes: Buffer.from(bytes) });
+    // Copied, so that a few bytes that wait do not keep the large piece they arrived in, or a slab of Node's pool.
+    const copy = Buffer.allocUnsafeSlow(bytes.length);
+    bytes.copy(copy);
+    this.#pieces.push({ stream, offset, bytes: copy });
     return bytes.length + pieceOverheadBytes;
   }
 
@@ -69,8 +73,8 @@ export class ProcessFeed {
     if (this.#running || this.#finished) return;
     this.#running = true;
     try {
-      while (this.#pieces.length > 0 && !to.stopped.aborted) await this.#deliverPiece(to, this.#takePiece(to));
-      if (this.#pieces.length > 0 || this.#end === undefined || to.stopped.aborted) return;
+      while (this.#first < this.#pieces.length && !to.stopped.aborted) await this.#deliverNext(to);
+      if (this.#end === undefined || to.stopped.aborted) return;
       const end = this.#end;
       await this.#insist(to, () => to.sink.exit(this.token, end));
       if (to.stopped.aborted) return;
@@ -81,26 +85,35 @@ export class ProcessFeed {
     }
   }
 
-  async #deliverPiece(to: Delivery, { stream, offset, bytes }: Piece): Promise<void> {
+  async #deliverNext(to: Delivery): Promise<void> {
+    const { piece, accountedBytes } = this.#takePieces();
+    const { stream, offset, bytes } = piece;
     await this.#insist(to, () => to.sink.output(this.token, stream, offset, bytes));
+    to.account(-accountedBytes);
     if (to.stopped.aborted) return;
     this.#acked[stream] = offset + bytes.length;
     to.acknowledge(stream, this.#acked[stream]);
   }
 
-  /** The first piece with those of the same stream that follow it. */
-  #takePiece(to: Delivery): Piece {
-    const first = this.#pieces[0]!;
+  /** The first piece joined with those of the same stream that follow it. */
+  #takePieces(): { piece: Piece; accountedBytes: number } {
+    const first = this.#pieces[this.#first]!;
+    const taken: Buffer[] = [];
     let length = 0;
-    let count = 0;
-    for (const { stream, bytes } of this.#pieces) {
-      if (stream !== first.stream || (count > 0 && length + bytes.length > deliveryBytesMax)) break;
+    for (let next = this.#first; next < this.#pieces.length; next++) {
+      const { stream, bytes } = this.#pieces[next]!;
+      if (stream !== first.stream || (taken.length > 0 && length + bytes.length > deliveryBytesMax)) break;
+      taken.push(bytes);
       length += bytes.length;
-      count++;
     }
-    const taken = this.#pieces.splice(0, count);
-    to.account(-(length + count * pieceOverheadBytes));
-    return count === 1 ? first : { ...first, bytes: Buffer.concat(taken.map(({ bytes }) => bytes)) };
+    this.#first += taken.length;
+    // Dropped in batches: taking each from the array's beginning would move all the others.
+    if (this.#first === this.#pieces.length || this.#first >= 1024) {
+      this.#pieces.splice(0, this.#first);
+      this.#first = 0;
+    }
+    const bytes = taken.length === 1 ? first.bytes : Buffer.concat(taken, length);
+    return { piece: { ...first, bytes }, accountedBytes: length + taken.length * pieceOverheadBytes };
   }
 
   /** A sink that fails is asked again: the process waits meanwhile, and nothing is lost. */

@@ -2,7 +2,13 @@
 import { AppError } from "../../core/errors.ts";
 import { type Deferred, deferWithDeadline } from "./deadline.ts";
 
-export type SlotLimits = { slots: number; waitingMax: number; waitMs: number };
+export type SlotLimits = {
+  slots: number;
+  waitingMax: number;
+  waitMs: number;
+  /** What somebody is told who does not get one. */
+  refusal: string;
+};
 
 export class Slots {
   readonly #limits: SlotLimits;
@@ -29,7 +35,7 @@ export class Slots {
   }
 
   async #wait(signal: AbortSignal | undefined): Promise<void> {
-    const tooMany = new AppError("rate_limited", "Too many file operations are under way in this sandbox.");
+    const tooMany = new AppError("rate_limited", this.#limits.refusal);
     if (this.#waiting.size >= this.#limits.waitingMax) throw tooMany;
     const turn = deferWithDeadline<void>({ timeoutMs: this.#limits.waitMs, signal, what: "A free place" });
     this.#waiting.add(turn);
