@@ -9,6 +9,7 @@
 #include "control.h"
 #include "loop.h"
 #include "messages.h"
+#include "protocol.h"
 #include "worker.h"
 
 enum { GREETINGS_MAX = 128, ACCEPTS_PER_TURN = 16 };

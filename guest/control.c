@@ -10,15 +10,12 @@
 #include <unistd.h>
 
 #include "messages.h"
+#include "outbox.h"
 #include "output.h"
 #include "spawn.h"
+#include "turns.h"
 
-enum {
-  INPUT_BYTES = 16 * 1024,
-  OUTPUT_BYTES = 2 * OUTPUT_CHUNK_MAX,
-  // Room for the longest answer, and for what one process sends in a turn besides output.
-  ANSWER_BYTES = 512,
-};
+enum { INPUT_BYTES = 16 * 1024 };
 
 static void control_ready(struct source *source, uint32_t events);
 
@@ -33,13 +30,6 @@ static uint8_t *long_frame;
 static size_t long_frame_length;
 static size_t long_frame_filled;
 
-static uint8_t output[OUTPUT_BYTES];
-static size_t output_start;
-static size_t output_end;
-
-static struct process *first_ready;
-static struct process *last_ready;
-
 static void drop_long_frame(void) {
   if (long_frame != NULL) munmap(long_frame, long_frame_length);
   long_frame = NULL;
@@ -48,70 +38,34 @@ static void drop_long_frame(void) {
 static void disconnect(void) {
   loop_close(&connection);
   resumed = listing = false;
-  input_length = output_start = output_end = 0;
+  input_length = 0;
+  outbox_clear();
   drop_long_frame();
   for (uint32_t i = process_count(); i > 0; i--) {
     struct process *process = process_at(i - 1);
     process->announced = process->exit_sent = process->answer_due = false;
     stream_rewind(&process->streams[0]);
     stream_rewind(&process->streams[1]);
-    control_notify(process);
+    turns_add(process);
   }
 }
 
 void control_adopt(int fd) {
   disconnect();
   connection.fd = fd;
-  encode_hello(output, KIND_CONTROL);
-  output_end = HELLO_BYTES;
+  uint8_t hello[HELLO_BYTES];
+  encode_hello(hello, KIND_CONTROL);
+  struct packer packer = outbox_packer();
+  put_bytes(&packer, hello, sizeof hello);
+  outbox_add(&packer);
   if (!loop_watch(&connection, EPOLLIN)) disconnect();
 }
 
-void control_notify(struct process *process) {
-  if (process->is_ready) return;
-  process->is_ready = true;
-  process->next_ready = NULL;
-  if (last_ready == NULL) first_ready = process;
-  else last_ready->next_ready = process;
-  last_ready = process;
-}
-
-static struct process *take_ready(void) {
-  struct process *process = first_ready;
-  if (process == NULL) return NULL;
-  first_ready = process->next_ready;
-  if (first_ready == NULL) last_ready = NULL;
-  process->is_ready = false;
-  return process;
-}
-
-static size_t output_room(void) { return OUTPUT_BYTES - output_end; }
-
-static struct packer output_packer(void) {
-  return (struct packer){.start = output + output_end, .max = output_room()};
-}
-
-static void output_add(const struct packer *packer) { output_end += packer->length; }
-
-// Sends what is composed; false when the socket takes no more now.
+// Sends what is composed; false when the socket takes no more now or is gone.
 static bool flush(void) {
-  while (output_start < output_end) {
-    ssize_t sent = send(connection.fd, output + output_start, output_end - output_start, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) {
-      if (output_start > 0) memmove(output, output + output_start, output_end - output_start);
-      output_end -= output_start;
-      output_start = 0;
-      return false;
-    }
-    if (sent < 0) {
-      disconnect();
-      return false;
-    }
-    output_start += (size_t)sent;
-  }
-  output_start = output_end = 0;
-  return true;
+  enum flush_result result = outbox_flush(connection.fd);
+  if (result == FLUSH_GONE) disconnect();
+  return result == FLUSH_DONE;
 }
 
 static void put_process(struct packer *packer, struct process *process) {
@@ -134,7 +88,7 @@ static void forget_if_over(struct process *process) {
 
 // Sends one turn of a process; whether it has more to send.
 static bool put_turn(struct process *process) {
-  struct packer packer = output_packer();
+  struct packer packer = outbox_packer();
   if (process->state == PROCESS_FORGOTTEN) process->failure = ESRCH;
   bool known = process->state == PROCESS_RUNNING || process->state == PROCESS_ENDED;
   if (known && resumed && !process->announced) put_process(&packer, process);
@@ -152,25 +106,25 @@ static bool put_turn(struct process *process) {
       process->exit_sent = true;
     }
   }
-  output_add(&packer);
+  outbox_add(&packer);
   forget_if_over(process);
   return more;
 }
 
 static void end_listing(void) {
-  struct packer packer = output_packer();
+  struct packer packer = outbox_packer();
   encode_empty(&packer, FRAME_LISTED, 0);
-  output_add(&packer);
+  outbox_add(&packer);
   listing = false;
-  for (uint32_t i = 0; i < process_count(); i++) control_notify(process_at(i));
+  for (uint32_t i = 0; i < process_count(); i++) turns_add(process_at(i));
 }
 
 static void handle_spawn(uint32_t channel, const uint8_t *payload, size_t length) {
   struct spawn_request request;
-  struct packer packer = output_packer();
+  struct packer packer = outbox_packer();
   if (!decode_spawn(payload, length, &request)) {
     encode_spawned(&packer, channel, EINVAL, 0, 0, "request");
-    output_add(&packer);
+    outbox_add(&packer);
     return;
   }
   struct process *process = process_by_token(request.token);
@@ -179,13 +133,13 @@ static void handle_spawn(uint32_t channel, const uint8_t *payload, size_t length
     int error = spawn_process(&request, &process, &step);
     if (error != 0) {
       encode_spawned(&packer, channel, error, 0, 0, step);
-      output_add(&packer);
+      outbox_add(&packer);
       return;
     }
   }
   process->answer_due = true;
   process->answer_request = channel;
-  control_notify(process);
+  turns_add(process);
 }
 
 static bool handle_ack(uint32_t channel, const uint8_t *payload, size_t length) {
@@ -198,9 +152,9 @@ static bool handle_ack(uint32_t channel, const uint8_t *payload, size_t length) 
 static void handle_signal(uint32_t channel, const uint8_t *payload, size_t length) {
   struct signal_request request;
   int error = decode_signal(payload, length, &request) ? spawn_signal(request.token, (int)request.number) : EINVAL;
-  struct packer packer = output_packer();
+  struct packer packer = outbox_packer();
   encode_signalled(&packer, channel, error);
-  output_add(&packer);
+  outbox_add(&packer);
 }
 
 // False when the frame breaks the protocol.
@@ -209,7 +163,7 @@ static bool handle(struct frame_header header, const uint8_t *payload) {
     case FRAME_RESUME:
       if (resumed) return false;
       resumed = listing = true;
-      for (uint32_t i = 0; i < process_count(); i++) control_notify(process_at(i));
+      for (uint32_t i = 0; i < process_count(); i++) turns_add(process_at(i));
       return header.length == 0;
     case FRAME_SPAWN:
       handle_spawn(header.channel, payload, header.length);
@@ -224,13 +178,13 @@ static bool handle(struct frame_header header, const uint8_t *payload) {
       if (process == NULL || !process->exit_sent) return false;
       // It may be in the queue: its turn there frees it.
       process->state = PROCESS_FORGOTTEN;
-      control_notify(process);
+      turns_add(process);
       return header.length == 0;
     }
     case FRAME_PING: {
-      struct packer packer = output_packer();
+      struct packer packer = outbox_packer();
       encode_empty(&packer, FRAME_PONG, header.channel);
-      output_add(&packer);
+      outbox_add(&packer);
       return header.length == 0;
     }
     default:
@@ -242,7 +196,7 @@ static bool handle(struct frame_header header, const uint8_t *payload) {
 static bool handle_input(void) {
   size_t at = 0;
   bool fine = true;
-  while (fine && input_length - at >= FRAME_HEADER_BYTES && output_room() >= ANSWER_BYTES && !listing) {
+  while (fine && input_length - at >= FRAME_HEADER_BYTES && outbox_room() >= ANSWER_BYTES && !listing) {
     struct frame_header header = read_frame_header(input + at);
     if (header.length > CONTROL_PAYLOAD_MAX) return false;
     size_t whole = FRAME_HEADER_BYTES + (size_t)header.length;
@@ -276,14 +230,14 @@ static bool has_whole_frame(void) {
 // Gives every queued process its turns; false when the socket takes no more now or is gone.
 static bool put_turns(void) {
   bool flowing = true;
-  while (connection.fd >= 0 && flowing && (first_ready != NULL || listing)) {
-    if (output_room() < OUTPUT_CHUNK_MAX + ANSWER_BYTES) {
+  while (connection.fd >= 0 && flowing && (turns_waiting() || listing)) {
+    if (outbox_room() < OUTPUT_CHUNK_MAX + ANSWER_BYTES) {
       flowing = flush();
       continue;
     }
-    struct process *process = take_ready();
-    if (process != NULL && put_turn(process)) control_notify(process);
-    if (listing && first_ready == NULL) end_listing();
+    struct process *process = turns_take();
+    if (process != NULL && put_turn(process)) turns_add(process);
+    if (listing && !turns_waiting()) end_listing();
   }
   return connection.fd >= 0 && flowing && flush();
 }
@@ -293,14 +247,14 @@ void control_pump(void) {
   do {
     if (connection.fd >= 0 && !handle_input()) disconnect();
     flowing = put_turns();
-  } while (flowing && (first_ready != NULL || has_whole_frame()));
+  } while (flowing && (turns_waiting() || has_whole_frame()));
   if (connection.fd < 0) {
     struct process *process;
-    while ((process = take_ready()) != NULL) forget_if_over(process);
+    while ((process = turns_take()) != NULL) forget_if_over(process);
     return;
   }
   uint32_t wanted = flowing ? 0 : EPOLLOUT;
-  if (output_room() >= ANSWER_BYTES && !listing) wanted |= EPOLLIN;
+  if (outbox_room() >= ANSWER_BYTES && !listing) wanted |= EPOLLIN;
   loop_watch(&connection, wanted);
 }
 

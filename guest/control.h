@@ -2,12 +2,8 @@
 #ifndef CATNAP_CONTROL_H
 #define CATNAP_CONTROL_H
 
-#include "process.h"
-
 // Takes over a connection whose hello was read; an older control connection is closed.
 void control_adopt(int fd);
-// The process has something to send: an answer, output or its end.
-void control_notify(struct process *process);
 // Sends what is ready and fits; called once after every turn of the loop.
 void control_pump(void);
 

@@ -8,9 +8,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "control.h"
 #include "leftover.h"
 #include "messages.h"
+#include "turns.h"
 
 // One window is kept for the next burst, so that short answers of one process after another cost no mapping.
 static uint8_t *spare_ring;
@@ -78,13 +78,13 @@ static bool fill(struct stream *stream) {
   ssize_t got = readv(stream->source.fd, piece, piece_count);
   if (got > 0) {
     stream->received += (uint64_t)got;
-    control_notify(stream->process);
+    turns_add(stream->process);
     return true;
   }
   if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
     loop_close(&stream->source);
     if (stream->limit > stream->received) stream->limit = stream->received;
-    control_notify(stream->process);
+    turns_add(stream->process);
   }
   if (stream->received == stream->acked) ring_give(stream);
   return false;

@@ -3,10 +3,10 @@
 
 #include <sys/wait.h>
 
-#include "control.h"
 #include "output.h"
 #include "process.h"
 #include "spawn.h"
+#include "turns.h"
 #include "worker.h"
 
 static void process_ended(struct process *process, int status) {
@@ -17,7 +17,7 @@ static void process_ended(struct process *process, int status) {
   process->end_value = (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
   stream_ended(&process->streams[0]);
   stream_ended(&process->streams[1]);
-  control_notify(process);
+  turns_add(process);
 }
 
 void reap_children(void) {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "control.h"
 #include "output.h"
+#include "turns.h"
 
 enum step { STEP_MEMORY, STEP_DESCRIPTORS, STEP_CHDIR, STEP_EXEC };
 
@@ -89,7 +89,7 @@ static void report_ready(struct source *source, uint32_t events) {
     process->failure = failure.error;
     process->failed_step = step_names[failure.step];
   }
-  control_notify(process);
+  turns_add(process);
 }
 
 void spawn_settle(struct process *process) {

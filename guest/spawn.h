@@ -5,7 +5,7 @@
 #include "messages.h"
 #include "process.h"
 
-// Forks; whether the exec succeeds is reported later through control_notify. An errno and its step when not even the fork did.
+// Forks; whether the exec succeeds is known later, and told in a turn of the process. An errno and its step when not even the fork did.
 int spawn_process(const struct spawn_request *request, struct process **started, const char **step);
 // Learns how the exec went, at the latest when the process was reaped.
 void spawn_settle(struct process *process);

@@ -1,0 +1,24 @@
+// What is composed for the control connection and not sent yet: bounded, so the rest waits where it is.
+#ifndef CATNAP_OUTBOX_H
+#define CATNAP_OUTBOX_H
+
+#include "cursor.h"
+#include "protocol.h"
+
+enum {
+  OUTBOX_BYTES = 2 * OUTPUT_CHUNK_MAX,
+  // Room for the longest answer, and for what one process sends in a turn besides output.
+  ANSWER_BYTES = 512,
+};
+
+enum flush_result { FLUSH_DONE, FLUSH_FULL, FLUSH_GONE };
+
+size_t outbox_room(void);
+// Frames are put into a packer over the free room, and count once added.
+struct packer outbox_packer(void);
+void outbox_add(const struct packer *packer);
+void outbox_clear(void);
+// Sends without waiting: FLUSH_FULL when the socket takes no more now, FLUSH_GONE when nobody reads it any more.
+enum flush_result outbox_flush(int fd);
+
+#endif
