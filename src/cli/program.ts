@@ -155,8 +155,8 @@ function configure(command: Command, { stdout, stderr }: CliContext): Command {
       writeErr: (text) => {
         if (!text.startsWith("error: ")) stderr.write(text);
       },
-      getOutHelpWidth: () => Math.min(stdout.columns ?? 100, 110),
-      getErrHelpWidth: () => Math.min(stderr.columns ?? 100, 110),
+      getOutHelpWidth: () => Math.min(stdout.columns || 100, 110),
+      getErrHelpWidth: () => Math.min(stderr.columns || 100, 110),
     })
     .helpOption("-h, --help", "show this help");
 }

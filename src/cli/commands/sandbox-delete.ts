@@ -44,7 +44,11 @@ async function confirm(names: readonly string[], { stdin, stderr }: CliContext):
   }
   const { confirm: ask, isCancel } = await import("@clack/prompts");
   const what = names.length === 1 ? `sandbox ${names[0]}` : `${names.length} sandboxes: ${names.join(", ")}`;
-  const answer = await ask({ message: `Delete ${what}? Everything in it is lost.`, initialValue: false });
+  const answer = await ask({
+    message: `Delete ${what}? Everything in it is lost.`,
+    initialValue: false,
+    output: stderr,
+  });
   if (isCancel(answer) || !answer) throw new CliFailure("interrupted", "Nothing was deleted.");
 }
 

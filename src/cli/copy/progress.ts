@@ -22,7 +22,7 @@ export function startProgress(stream: TerminalStream, label: string): Progress {
     if (elapsedMs < quietMs) return;
     shown = true;
     stream.write(
-      `\r\u001b[K${progressLine({ label, doneBytes, totalBytes, elapsedMs }).slice(0, (stream.columns ?? 80) - 1)}`,
+      `\r\u001b[K${progressLine({ label, doneBytes, totalBytes, elapsedMs }).slice(0, (stream.columns || 80) - 1)}`,
     );
   };
   const timer = stream.isTTY === true ? setInterval(draw, intervalMs).unref() : undefined;
