@@ -8,7 +8,7 @@ const waitMaxS = 900;
 /**
  * @template T
  * @param {string} path File or directory that stands for what is being changed.
- * @param {(waiting: boolean) => Promise<T>} work Told whether another set-up was waited for.
+ * @param {() => Promise<T>} work
  * @returns {Promise<T>}
  */
 export async function withLock(path, work) {

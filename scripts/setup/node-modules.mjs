@@ -1,7 +1,7 @@
 // Brings node_modules to what package-lock.json says, and only when it is not there already.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { run } from "./command.mjs";
+import { run, SetupError } from "./command.mjs";
 
 /**
  * npm writes its own record of what it installed last, so an installation that was interrupted has none.
@@ -38,5 +38,10 @@ function readPackages(path) {
  * @param {(text: string) => void} onLine
  */
 export async function installModules(projectDir, onLine) {
-  await run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], { cwd: projectDir, onLine });
+  try {
+    await run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], { cwd: projectDir, onLine });
+  } catch (error) {
+    const remedy = "Check that this machine reaches its npm registry (`npm ping` says), then try again.";
+    throw new SetupError(/** @type {Error} */ (error).message, remedy);
+  }
 }

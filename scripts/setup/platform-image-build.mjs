@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { outputOf, run } from "./command.mjs";
+import { outputOf, run, SetupError } from "./command.mjs";
 import { recordPath } from "./platform-image.mjs";
 import { makeWorkDir } from "./work-dir.mjs";
 
@@ -79,7 +79,12 @@ async function installDebian(definition, root, onLine) {
       `deb ${signedBy} ${security} ${definition.suite}-security main`,
     ],
     { onLine, timeoutMs: 900_000 },
-  );
+  ).catch((error) => {
+    throw new SetupError(
+      error.message,
+      `Check that this machine reaches ${main} (\`apt-get update\` says), then try again.`,
+    );
+  });
 }
 
 /**
