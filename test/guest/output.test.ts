@@ -242,3 +242,30 @@ test("the guest's memory goes back once its windows are empty", { skip }, async 
   for (const token of tokens) assert.deepEqual(await recorder.ended(token), { code: 0 });
   await eventually(() => assert.ok(anonymousKb() <= fullKb - (tokens.length * windowBytes) / 1024 + 256));
 });
+
+test("disposing waits for what the sink has in its hands, and delivers nothing more", async () => {
+  await using guest = await startGuest();
+  const connection = await guest.open();
+  const taken: string[] = [];
+  const began = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  await connection.attach({
+    onConnected: async () => undefined,
+    sink: {
+      async output(_token, stream) {
+        began.resolve();
+        await gate.promise;
+        taken.push(stream);
+      },
+      exit: async () => void taken.push("exit"),
+    },
+  });
+  await connection.spawn(shell("held", "echo one; echo two >&2"));
+  await began.promise;
+  const disposed = connection[Symbol.asyncDispose]();
+  gate.resolve();
+  await disposed;
+  assert.equal(taken.length, 1);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(taken.length, 1);
+});

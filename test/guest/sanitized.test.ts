@@ -7,7 +7,9 @@ import { test } from "node:test";
 import { buildGuest } from "./start-guest.ts";
 
 /** These run no init. */
-const others = ["sanitized", "fuzz", "vectors", "frame-writer", "hostile-guest"].map((suite) => `${suite}.test.ts`);
+const others = ["sanitized", "fuzz", "vectors", "frame-writer", "hostile-guest", "slots"].map(
+  (suite) => `${suite}.test.ts`,
+);
 
 test("every suite passes under the sanitizers, and they report nothing", () => {
   const env: NodeJS.ProcessEnv = { ...process.env, CATNAP_GUEST_BINARY: buildGuest("sanitize") };

@@ -142,3 +142,22 @@ test("200 tunnels at once each carry their own bytes", async () => {
   );
   server.close();
 });
+
+test("a server on the sandbox's own address alone is found there", async () => {
+  const script =
+    'ip link set lo up && ip link add eth0 type veth peer name peer0 && ip address add 10.99.0.1/24 dev eth0 && ip link set eth0 up && exec "$0"';
+  await using guest = await startGuest({ under: ["unshare", "--net", "sh", "-c", script] });
+  await using connection = await guest.open();
+  const server = `import socket
+server = socket.create_server(("10.99.0.1", 8080))
+print("listening", flush=True)
+while True:
+    client, address = server.accept()
+    client.sendall(b"from %s" % address[0].encode())
+    client.close()`;
+  const environment = { PATH: process.env.PATH ?? "" };
+  await connection.spawn({ token: "server", argv: ["python3", "-c", server], workingDir: "/", environment });
+  const stream = await eventually(() => connection.connect(8080));
+  assert.equal(await text(stream), "from 10.99.0.1");
+  await assert.rejects(connection.connect(8081), { code: "upstream_failed", details: { errno: "ECONNREFUSED" } });
+});

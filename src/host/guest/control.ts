@@ -1,5 +1,6 @@
 // The control connection to a guest: commands and their answers, and what its processes say.
 import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
@@ -21,6 +22,7 @@ import { ProcessFeeds } from "./process-feeds.ts";
 import { frameType } from "./protocol.ts";
 
 const listTimeoutMs = 30_000;
+const settleTimeoutMs = 5_000;
 const noSuchProcess = 3;
 
 export type Attachment = {
@@ -66,6 +68,7 @@ export class ControlConnection {
     return this.#stop.signal.aborted;
   }
 
+  /** A call that is aborted or takes too long may still have started the process: it is signalled or found by its token. */
   async spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
     const known = this.#spawning.get(request.token);
     if (known !== undefined) return known;
@@ -123,6 +126,14 @@ export class ControlConnection {
     this.#options.socket.destroy();
     this.#answers.rejectAll(unavailable(reason));
     this.#feeds.close();
+  }
+
+  /** Waits, within bounds, for what was delivered before the connection was closed. */
+  async settled(): Promise<void> {
+    const deadline = new AbortController();
+    const patience = sleep(settleTimeoutMs, undefined, { signal: deadline.signal }).catch(() => undefined);
+    await Promise.race([this.#feeds.settled(), patience]);
+    deadline.abort();
   }
 
   async #spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {

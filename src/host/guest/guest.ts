@@ -64,6 +64,7 @@ export class GuestConnection implements Guest, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#control.close("the connection was closed");
+    await this.#control.settled();
   }
 
   #violated(error: GuestProtocolError): void {

@@ -25,6 +25,7 @@ export class ProcessFeeds {
   readonly #feeds = new Map<number, ProcessFeed>();
   readonly #ready = new Set<ProcessFeed>();
   readonly #acks = new Map<ProcessFeed, Acked>();
+  readonly #deliveries = new Set<Promise<void>>();
   #sink: ProcessSink | undefined;
   #waitingBytes = 0;
   #isPaused = false;
@@ -66,6 +67,11 @@ export class ProcessFeeds {
     this.#acks.clear();
   }
 
+  /** Resolves when the sink has nothing in its hands any more. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#deliveries);
+  }
+
   /** Deliveries begin after the answers that came in the same piece have reached their callers. */
   #scheduleDelivery(): void {
     if (this.#sink === undefined || this.#deliveryScheduled || this.#ready.size === 0) return;
@@ -74,7 +80,10 @@ export class ProcessFeeds {
       this.#deliveryScheduled = false;
       const feeds = [...this.#ready];
       this.#ready.clear();
-      for (const feed of feeds) void this.#deliver(feed, this.#sink!);
+      for (const feed of feeds) {
+        const delivery = this.#deliver(feed, this.#sink!).finally(() => this.#deliveries.delete(delivery));
+        this.#deliveries.add(delivery);
+      }
     });
   }
 

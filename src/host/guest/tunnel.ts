@@ -21,6 +21,8 @@ export async function openTunnel(socketPath: string, port: number, signal?: Abor
       throw new GuestProtocolError("a tunnel's answer is of another type");
     }
     const { socket, rest } = link.release();
+    // Until whoever asked has listeners of its own, a reset must not be thrown.
+    socket.on("error", () => undefined);
     if (rest.length > 0) socket.unshift(rest);
     return socket;
   } catch (error) {
