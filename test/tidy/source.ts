@@ -20,7 +20,8 @@ export function lineAt(text: string, index: number): number {
 
 /** The same text with comments, strings, templates and regular expressions turned to blanks: every position keeps its meaning. */
 export function blankNonCode(text: string): string {
-  const out = [...text];
+  // By code unit, as positions in a text are counted.
+  const out = text.split("");
   const blank = (from: number, to: number): void => {
     for (let index = from; index < to; index += 1) if (out[index] !== "\n") out[index] = " ";
   };

@@ -3,12 +3,10 @@ import type { Host } from "../../contract/host.ts";
 import { sandboxStatuses } from "../../contract/sandbox-status.ts";
 import type { Logger } from "../../core/log.ts";
 import type { CreationStore } from "./creation-store.ts";
+import { createDeletions } from "./deletions.ts";
 import { isPastRetention } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
 
-const deletionsAtOnce = 4;
-/** How long a pass waits for one deletion; a slow one goes on by itself and a later pass confirms it. */
-const deletionTimeoutMs = 5_000;
 const chunk = 200;
 const owningStatuses = sandboxStatuses.filter((status) => status !== "TERMINATED");
 
@@ -29,39 +27,7 @@ export type Reconciler = {
 };
 
 export function createReconciler({ host, store, creationStore, creations, log }: ReconcilerOptions): Reconciler {
-  /** Deletions the host has not finished: an instance is never asked to be deleted twice at once. */
-  const deleting = new Map<string, Promise<boolean>>();
-
-  const deleteInstance = (id: string): Promise<boolean> => {
-    const running = deleting.get(id);
-    if (running !== undefined) return running;
-    const deletion = host
-      .deleteInstance(id)
-      .then(
-        () => true,
-        (error: unknown) => {
-          log.error({ instanceId: id, err: error }, "an instance could not be deleted; it is tried again");
-          return false;
-        },
-      )
-      .finally(() => deleting.delete(id));
-    deleting.set(id, deletion);
-    return deletion;
-  };
-
-  const deleteInstances = async (
-    ids: readonly string[],
-    signal: AbortSignal,
-    done: (id: string) => Promise<unknown>,
-  ) => {
-    const queue = [...ids];
-    const worker = async (): Promise<void> => {
-      for (let id = queue.shift(); id !== undefined && !signal.aborted; id = queue.shift()) {
-        if (await withDeadline(deleteInstance(id), deletionTimeoutMs, signal)) await done(id);
-      }
-    };
-    await Promise.all(Array.from({ length: deletionsAtOnce }, worker));
-  };
+  const deleteInstances = createDeletions({ host, log });
 
   const finishDeletions = async (signal: AbortSignal): Promise<void> => {
     for await (const ids of walk(store, ["DELETING"])) {
@@ -134,19 +100,5 @@ async function* walk(store: SandboxStore, statuses: Parameters<SandboxStore["lis
     if (ids.length > 0) yield ids;
     if (ids.length < chunk) return;
     after = ids.at(-1)!;
-  }
-}
-
-/** False when the time is over or the pass ends; the work goes on. */
-async function withDeadline(work: Promise<boolean>, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const giveUp = (): void => resolve(false);
-  const timer = setTimeout(giveUp, timeoutMs);
-  signal.addEventListener("abort", giveUp, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", giveUp);
   }
 }
