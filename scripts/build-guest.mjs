@@ -9,7 +9,18 @@ import { fileURLToPath } from "node:url";
 const guestDir = join(dirname(dirname(fileURLToPath(import.meta.url))), "guest");
 const buildDir = join(guestDir, "build");
 
-const common = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wvla", "-Werror"];
+const common = [
+  "-std=c11",
+  "-D_GNU_SOURCE",
+  "-Wall",
+  "-Wextra",
+  "-Wconversion",
+  "-Wno-sign-conversion",
+  "-Wshadow",
+  "-Wstrict-prototypes",
+  "-Wvla",
+  "-Werror",
+];
 const hardened = ["-fstack-protector-strong", "-fno-plt", "-Wl,-z,relro,-z,now,-z,noexecstack"];
 const small = ["-Os", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-s"];
 const sanitized = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
