@@ -18,8 +18,8 @@ const parallelFolders = [
 ];
 
 const isFull = process.env.CATNAP_TEST_FULL === "1";
-const totalTimeoutMs = (isFull ? 120 : 25) * 60_000;
-const fileTimeoutMs = (isFull ? 60 : 10) * 60_000;
+const totalTimeoutMs = (isFull ? 120 : 60) * 60_000;
+const fileTimeoutMs = (isFull ? 60 : 20) * 60_000;
 const settleTimeoutMs = 15_000;
 
 async function main(selections: string[]): Promise<void> {

@@ -66,7 +66,7 @@ function endOfNonCode(text: string, at: number): number | undefined {
   const isExpression =
     rest[0] === "/" &&
     /(?:^|[=(,:[!&|?{};+\n]|\b(?:return|typeof|case))\s*$/.test(text.slice(Math.max(0, at - 40), at));
-  return isExpression ? endOf(text, /(?<!\\)(?:\\\\)*\/[a-z]*/g, at + 1, /\[(?:\\.|[^\]\\])*\]/g) : undefined;
+  return isExpression ? endOf(text, /(?<!\\)(?:\\\\)*\/[a-z]*/g, at + 1, /(?<!\\)\[(?:\\.|[^\]\\\n])*\]/g) : undefined;
 }
 
 /** End of the first match of `pattern` at or after `from` that lies outside every match of `skip`. */
