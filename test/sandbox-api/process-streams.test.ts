@@ -1,6 +1,7 @@
 // Streams of process output: order, completeness, both formats, clients that leave.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { readdirSync, readlinkSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
@@ -172,12 +173,28 @@ test("a client that leaves a stream leaves no descriptor behind", async () => {
   const responses = await Promise.all(
     Array.from({ length: 20 }, () => sandbox.send({ path: `/process/${pid}/logs/stream` })),
   );
-  await Promise.all(responses.map((response) => response.take(1).toArray()));
+  await Promise.all(responses.map((response) => once(response, "readable")));
   assert.equal(openLogs(), 21);
   for (const response of responses) response.destroy();
   // The one that is left is what the output is written to.
   await eventually(() => assert.equal(openLogs(), 1));
   await sandbox.ask("DELETE", `/process/${pid}/kill`);
+});
+
+test("a stream of a silent process begins at once", async () => {
+  const { pid } = await start({ command: "sleep 60" });
+  const followed = await sandbox.send({ path: `/process/${pid}/logs/stream` });
+  assert.equal(followed.statusCode, 200);
+  followed.destroy();
+  const streamed = await sandbox.send(
+    { method: "POST", path: "/process", headers: { accept: "text/event-stream", "content-type": "application/json" } },
+    JSON.stringify({ command: "sleep 60", waitForCompletion: true }),
+  );
+  assert.equal(streamed.statusCode, 200);
+  streamed.destroy();
+  for (const { pid } of (await sandbox.ask("GET", "/process")).json as ProcessResponse[]) {
+    await sandbox.ask("DELETE", `/process/${pid}/kill`);
+  }
 });
 
 test("HEAD of a log stream answers at once, without a body", async () => {

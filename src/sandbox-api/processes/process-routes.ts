@@ -76,11 +76,16 @@ export function registerProcessRoutes(app: App): void {
   });
 }
 
+/** The head goes out at once: who follows a process that says nothing must not wait for its first line to learn that they do. */
 function sendStream(reply: FastifyReply, type: string, chunks: AsyncIterable<Buffer | string>): FastifyReply {
+  const body = async function* (): AsyncGenerator<Buffer | string> {
+    reply.raw.flushHeaders();
+    yield* chunks;
+  };
   return reply
     .type(type)
     .header("x-accel-buffering", "no")
-    .send(Readable.from(chunks, { objectMode: false }));
+    .send(Readable.from(body(), { objectMode: false }));
 }
 
 async function endProcess({ processes }: SessionContext, identifier: string, by: "stop" | "kill"): Promise<void> {
