@@ -2,6 +2,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { randomToken } from "../../src/core/ids.ts";
 
 /** The test's own piece of the address ranges reserved for documentation, private networks and so on. */
@@ -40,12 +41,13 @@ export async function openOutside(): Promise<Outside> {
   });
   const processes: ChildProcess[] = [child];
   const close = async (): Promise<void> => {
+    // Before the processes end: with them goes their namespace, and with that the device by itself, at some moment.
+    if (existsSync(`/sys/class/net/${device}`)) ip([["link", "delete", "dev", device]]);
     for (const one of processes) {
       if (one.exitCode !== null || one.signalCode !== null) continue;
       one.kill("SIGKILL");
       await once(one, "exit");
     }
-    ip([["link", "delete", "dev", device]]);
   };
   try {
     await once(child.stdout!, "data");

@@ -52,7 +52,12 @@ export function readTree(init: InitProcess): ProcessState[] {
 export function stopAll(init: InitProcess, signal?: AbortSignal): Promise<boolean> {
   let rounds = 0;
   const check = (): boolean => {
-    const running = readTree(init).filter(({ state }) => !stoppedStates.includes(state));
+    const tree = readTree(init);
+    const stopped = tree.filter(({ state }) => stoppedStates.includes(state));
+    // Who waits for a child to exec, by vfork, stops when that goes on: it runs as little as the child.
+    const waits = ({ pid, state }: ProcessState): boolean =>
+      state === "D" && stopped.some(({ parent }) => parent === pid);
+    const running = tree.filter((one) => !stopped.includes(one) && !waits(one));
     for (const { pid } of running) send(pid, "SIGSTOP");
     rounds = running.length === 0 ? rounds + 1 : 0;
     return rounds >= 2;

@@ -13,8 +13,11 @@ const removeTimeoutMs = 120_000;
 export async function endProcesses(parts: OciParts, id: string, dir: string): Promise<void> {
   const { cgroups, programs, network, runtime } = parts;
   const paths = instancePaths(parts.paths, id, dir);
-  // Without this file some program of an unfinished start may still be at work and add what is removed here.
-  if (!existsSync(paths.madeFile)) await endStrays(programs, id);
+  const wasMade = existsSync(paths.madeFile);
+  // First of all: should this daemon die now, the next one must not take what is dying for a running instance.
+  rmSync(paths.madeFile, { force: true });
+  // Without the file some program of an unfinished start may still be at work and add what is removed here.
+  if (!wasMade) await endStrays(programs, id);
   await cgroups.killAll(id);
   await Promise.all([
     network.detachDead(id),
@@ -22,7 +25,7 @@ export async function endProcesses(parts: OciParts, id: string, dir: string): Pr
     existsSync(join(parts.paths.runtimeRoot, id)) ? runtime.forget(id) : undefined,
   ]);
   await cgroups.remove(id);
-  for (const file of [paths.madeFile, paths.socket, `${paths.socket}.new`]) rmSync(file, { force: true });
+  for (const file of [paths.socket, `${paths.socket}.new`]) rmSync(file, { force: true });
 }
 
 /** Removes the directory with everything in it, and nothing beside it. */

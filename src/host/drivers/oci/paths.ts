@@ -19,6 +19,7 @@ export type InstancePaths = {
   driverDir: string;
   upperDir: string;
   workDir: string;
+  /** What the runtime reads and writes; made anew for every start, since one that was killed leaves files it then trips over. */
   bundleDir: string;
   socket: string;
   runtimeLog: string;
@@ -45,14 +46,15 @@ export function daemonPaths(givenDir: string): DaemonPaths {
 
 export function instancePaths(daemon: DaemonPaths, id: string, dir: string): InstancePaths {
   const driverDir = join(dir, "driver");
+  const bundleDir = join(driverDir, "bundle");
   return {
     driverDir,
     upperDir: join(driverDir, "upper"),
     workDir: join(driverDir, "work"),
-    bundleDir: driverDir,
+    bundleDir,
     socket: join(driverDir, "guest.sock"),
-    runtimeLog: join(driverDir, "runtime.log"),
-    pidFile: join(driverDir, "pid"),
+    runtimeLog: join(bundleDir, "runtime.log"),
+    pidFile: join(bundleDir, "pid"),
     madeFile: join(driverDir, "made"),
     root: join(daemon.rootsDir, id),
   };

@@ -1,5 +1,5 @@
 // Starts an instance on its writable layer: root file system, runtime, network and limits, in that order where one needs another.
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { writeFileAtomic } from "../../../core/atomic-file.ts";
 import type { InstanceHandle, InstanceSpec } from "../driver.ts";
 import { listenAt } from "../listener.ts";
@@ -43,7 +43,10 @@ export async function startInstance(parts: OciParts, spec: InstanceSpec, signal:
 /** Everything the runtime reads. The writable layer keeps what is in it. */
 function prepareFiles(parts: OciParts, spec: InstanceSpec, paths: InstancePaths): string {
   const { subIdStart, guestBinary, cgroups, network } = parts;
-  for (const dir of [paths.driverDir, paths.upperDir, paths.workDir]) mkdirSync(dir, { recursive: true, mode: 0o700 });
+  rmSync(paths.bundleDir, { recursive: true, force: true });
+  for (const dir of [paths.driverDir, paths.upperDir, paths.workDir, paths.bundleDir]) {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+  }
   // The layer's own directory is the sandbox's `/`.
   chownSync(paths.upperDir, subIdStart, subIdStart);
   chmodSync(paths.upperDir, 0o755);
