@@ -37,6 +37,8 @@ test(`${rounds} kills under load lose nothing and leave nothing`, { timeout: 60 
 async function liveShortly(platform: SpawnedPlatform, known: Acknowledged): Promise<void> {
   const stop = new AbortController();
   const load = applyLoad(platform, known, stop.signal);
+  // Without a lasting sandbox there is little to lose; on a slow machine making one takes longer than most lives.
+  await eventually(() => assert.ok([...known.alive.values()].some(({ ticker }) => ticker !== undefined)));
   await delay(Math.random() * longestLifeMs);
   await platform.kill();
   stop.abort();
