@@ -4,26 +4,39 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError } from "../core/errors.ts";
 import { timingOf } from "../core/timing.ts";
+import { normalizeTarget, refuseClient, refuseConnection, refuseRequest, watchAnswer } from "./incoming.ts";
 
 export type Listener = AsyncDisposable & { server: Server; origin: string };
 
 export type Handlers = {
   controlPlane(request: IncomingMessage, response: ServerResponse): void;
-  edge(request: IncomingMessage, response: ServerResponse): void;
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  edge: {
+    /** Whether the request names a sandbox in its Host: then every path is the sandbox's. */
+    owns(request: IncomingMessage): boolean;
+    handle(request: IncomingMessage, response: ServerResponse): void;
+    upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  };
 };
 
-const headersTimeoutMs = 30_000;
-const keepAliveTimeoutMs = 120_000;
+export const listenerLimits = {
+  headersTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 120_000,
+  /** How long the rest of a body is read and thrown away after its answer: a client that is still sending must get to see it. */
+  lateBodyMs: 10_000,
+};
 
 /** Opens the port before the parts behind it exist, so that the address is known; requests are held until `serve` connects them. */
-export async function openListener(listen: string): Promise<Listener & { serve(handlers: Handlers): void }> {
-  const { host, port } = parseListen(listen);
+export async function openListener(
+  listen: string,
+  limits = listenerLimits,
+): Promise<Listener & { serve(handlers: Handlers): void }> {
   const server = createServer({
     // Uploads take as long as they take; a slow header is an attack, a slow body is a slow line.
     requestTimeout: 0,
-    headersTimeout: headersTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
+    headersTimeout: limits.headersTimeoutMs,
+    connectionsCheckingInterval: limits.headersTimeoutMs / 2,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    requireHostHeader: false,
     noDelay: true,
     highWaterMark: 256 * 1024,
   });
@@ -32,31 +45,31 @@ export async function openListener(listen: string): Promise<Listener & { serve(h
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    if (error.code === "ECONNRESET" || !socket.writable) return socket.destroy();
-    const status = error.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
-    socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EADDRINUSE") return reject(error);
-      reject(
-        new AppError("conflict", `Port ${port} on ${host} is taken; choose another with --listen or CATNAP_LISTEN.`),
-      );
-    });
-    server.listen(port, host, resolve);
-  });
-  const address = server.address() as AddressInfo;
-  let handlers: Handlers | undefined;
+  const address = await listenOn(server, parseListen(listen));
   const started = Promise.withResolvers<Handlers>();
-  server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+  let handlers: Handlers | undefined;
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     timingOf(request);
+    watchAnswer(request, response, limits.lateBodyMs);
+    const refusal = normalizeTarget(request);
+    if (refusal !== undefined) return refuseRequest(request, response, refusal);
     if (handlers !== undefined) dispatch(handlers, request, response);
     else void started.promise.then((late) => dispatch(late, request, response));
-  });
+  };
+  server.on("request", onRequest);
+  // Expectations nobody knows are ignored; the one that is known has been answered by then.
+  server.on("checkExpectation", onRequest);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    void started.promise.then(({ upgrade }) => upgrade(request, socket, head));
+    timingOf(request);
+    // Nobody else listens yet, and an error nobody listens to would end the process.
+    socket.on("error", () => socket.destroy());
+    const refusal = normalizeTarget(request);
+    if (refusal !== undefined) return void refuseConnection(socket, "400 Bad Request");
+    void started.promise.then(({ edge }) => {
+      if (!socket.destroyed) edge.upgrade(request, socket, head);
+    });
   });
+  server.on("clientError", refuseClient);
   return {
     server,
     origin: `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`,
@@ -72,9 +85,22 @@ export async function openListener(listen: string): Promise<Listener & { serve(h
   };
 }
 
+async function listenOn(server: Server, { host, port }: { host: string; port: number }): Promise<AddressInfo> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EADDRINUSE") return reject(error);
+      reject(
+        new AppError("conflict", `Port ${port} on ${host} is taken; choose another with --listen or CATNAP_LISTEN.`),
+      );
+    });
+    server.listen(port, host, resolve);
+  });
+  return server.address() as AddressInfo;
+}
+
 function dispatch({ controlPlane, edge }: Handlers, request: IncomingMessage, response: ServerResponse): void {
-  if (isControlPlane(request.url ?? "/")) controlPlane(request, response);
-  else edge(request, response);
+  if (isControlPlane(request.url ?? "/") && !edge.owns(request)) controlPlane(request, response);
+  else edge.handle(request, response);
 }
 
 function isControlPlane(url: string): boolean {

@@ -85,8 +85,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   });
   listener.serve({
     controlPlane: (request, response) => controlPlane.app.routing(request, response),
-    edge: edge.handle,
-    upgrade: edge.upgrade,
+    edge,
   });
   const stack = opened.move();
   return {

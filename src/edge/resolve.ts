@@ -38,13 +38,19 @@ export async function resolveTarget(request: IncomingMessage, options: ResolveOp
   return { instanceId: route.instanceId, rest: address.rest };
 }
 
+/** The sandbox that the Host header names, if there is a domain for that. */
+export function findHostAddress(
+  { headers }: IncomingMessage,
+  sandboxDomain: string | undefined,
+): ReturnType<typeof parseHostAddress> {
+  return sandboxDomain === undefined ? undefined : parseHostAddress(headers.host ?? "", sandboxDomain);
+}
+
 function findAddress(request: IncomingMessage, { directory, pathPrefix, sandboxDomain }: ResolveOptions): Address {
   const url = request.url ?? "/";
-  if (sandboxDomain !== undefined) {
-    const byHost = parseHostAddress(request.headers.host ?? "", sandboxDomain);
-    if (byHost !== undefined) {
-      return { workspace: directory.findWorkspaceById(byHost.workspaceId), sandboxName: byHost.sandboxName, rest: url };
-    }
+  const byHost = findHostAddress(request, sandboxDomain);
+  if (byHost !== undefined) {
+    return { workspace: directory.findWorkspaceById(byHost.workspaceId), sandboxName: byHost.sandboxName, rest: url };
   }
   const byPath = parsePathAddress(url, pathPrefix);
   if (byPath === undefined) throw new GatewayError("ROUTE_NOT_FOUND", "No sandbox is served at this address.");

@@ -5,7 +5,7 @@ import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
 import { GatewayError, refuseUpgrade, sendGatewayError } from "./gateway-error.ts";
-import { resolveTarget } from "./resolve.ts";
+import { findHostAddress, resolveTarget } from "./resolve.ts";
 
 export type EdgeOptions = {
   directory: Directory;
@@ -16,6 +16,8 @@ export type EdgeOptions = {
 };
 
 export type Edge = {
+  /** Whether the request names a sandbox in its Host: then every path of it is the sandbox's. */
+  owns(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 };
@@ -30,6 +32,7 @@ export function createEdge(options: EdgeOptions): Edge {
   };
 
   return {
+    owns: (request) => findHostAddress(request, options.sandboxDomain) !== undefined,
     handle(request, response) {
       timingOf(request);
       if (isBarePreflight(request)) return answerPreflight(request, response);

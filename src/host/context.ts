@@ -13,6 +13,7 @@ import type { OpenGuest } from "./instances/guest-slot.ts";
 import { InstanceMaker } from "./instances/maker.ts";
 import { InstanceManager } from "./instances/manager.ts";
 import { recoverInstances } from "./instances/recover.ts";
+import { Remover } from "./instances/remover.ts";
 import { startStandby } from "./instances/standby.ts";
 import { WarmPool } from "./instances/warm-pool.ts";
 import { createServe } from "./serve.ts";
@@ -25,6 +26,8 @@ export type HostParts = {
   openGuest: OpenGuest;
   sealKey: SealKey;
   log: Logger;
+  /** How long after a failed attempt an instance of nobody is destroyed again. */
+  removeRetryMs?: number;
 };
 
 export type RunningHost = Host &
@@ -35,20 +38,20 @@ export type RunningHost = Host &
 
 /** Resolves when the instances of an earlier daemon are adopted or gone; disposing puts the rest to sleep and lets go of them. */
 export async function openHost(parts: HostParts): Promise<RunningHost> {
-  const { config, driver, images, sandboxApi, openGuest, sealKey, log } = parts;
+  const { config, driver, images, sandboxApi, openGuest, sealKey, log, removeRetryMs = 10_000 } = parts;
   const instancesDir = join(config.dataDir, "instances");
   mkdirSync(instancesDir, { recursive: true, mode: 0o711 });
   await checkMachine(driver);
   await driver.prepare();
 
   const onLost = (id: string, reason: string): void => {
-    const warm = pool.drop(id);
-    if (warm === undefined) return manager.guestLost(id, reason);
-    maker
-      .destroy(warm)
-      .catch((error: unknown) => log.error({ instance: id, err: error }, "dead warm instance not removed"));
+    const warm = pool.lost(id);
+    if (warm === undefined) manager.guestLost(id, reason);
+    else void maker.destroy(warm);
   };
-  const maker = new InstanceMaker({ instancesDir, driver, openGuest, processesMax: config.processesMax, log, onLost });
+  const remover = new Remover({ driver, log, retryMs: removeRetryMs });
+  const { processesMax } = config;
+  const maker = new InstanceMaker({ instancesDir, driver, openGuest, processesMax, remover, log, onLost });
   const pool = new WarmPool({
     size: config.warmInstances,
     log,
@@ -57,7 +60,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
     always: () => config.warmImages.map((name) => images.find(name)).filter((image): image is ResolvedImage => !!image),
   });
   const manager = new InstanceManager({ driver, images, sandboxApi, openGuest, maker, pool, sealKey, log });
-  await recoverInstances({ instancesDir, driver, manager, maker, pool, log });
+  await recoverInstances({ instancesDir, driver, manager, maker, pool, remover, log });
   const standby = startStandby({ instances: () => manager.values(), idleTimeoutMs: config.idleTimeoutMs, log });
   pool.poke();
 
@@ -75,6 +78,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
       await standby[Symbol.asyncDispose]();
       await pool[Symbol.asyncDispose]();
       await manager.release();
+      await remover[Symbol.asyncDispose]();
     },
   };
 }

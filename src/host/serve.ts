@@ -4,6 +4,8 @@ import type { Duplex } from "node:stream";
 import { AppError, toAppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
+import { answerError, refuseUpgrade } from "../sandbox-api/error-answer.ts";
+import type { SandboxSession } from "../sandbox-api/session.ts";
 import type { Instance } from "./instances/instance.ts";
 
 export type Serve = {
@@ -14,71 +16,53 @@ export type Serve = {
 export function createServe(options: { find: (instanceId: string) => Instance | undefined; log: Logger }): Serve {
   const { find, log } = options;
 
-  /** Calls `serve` at once when the instance is awake, else after it woke; the lease ends with `done`. */
+  /** Calls `serve` at once when the instance is awake, else after it woke; the lease ends when the answer closes, however it does. */
   const withInstance = (
     instanceId: string,
     request: IncomingMessage,
-    done: { once(event: "close", listener: () => void): unknown },
-    serve: (instance: Instance) => void,
-    refuse: (error: AppError) => void,
+    answer: ServerResponse | Duplex,
+    { serve, refuse }: { serve: (session: SandboxSession) => void; refuse: (error: AppError) => void },
   ): void => {
-    const timing = timingOf(request);
     const startedAt = performance.now();
-    const instance = find(instanceId);
-    if (instance === undefined) return refuse(notHere());
-    const proceed = (): void => {
-      timing.add("wake", performance.now() - startedAt);
-      serve(instance);
+    const fail = (error: unknown): void => {
+      const failure = toAppError(error);
+      if (failure.status >= 500) log.warn({ instance: instanceId, err: error }, "instance not reached");
+      refuse(failure);
+    };
+    const proceed = (instance: Instance): void => {
+      // Whoever asked may have left while the instance woke, and their lease with them.
+      if (answer.closed) return;
+      timingOf(request).add("wake", performance.now() - startedAt);
+      serve(instance.session);
     };
     try {
+      const instance = find(instanceId);
+      if (instance === undefined) throw new AppError("not_found", "This sandbox does not run here.");
+      if (answer.closed) return;
       const lease = instance.acquire();
-      done.once("close", () => lease[Symbol.dispose]());
-      if (instance.isReady()) return proceed();
+      answer.once("close", () => lease[Symbol.dispose]());
+      if (instance.isReady()) return proceed(instance);
+      instance
+        .ready()
+        .then(() => proceed(instance))
+        .catch(fail);
     } catch (error) {
-      return refuse(toAppError(error));
+      fail(error);
     }
-    instance
-      .ready()
-      .then(proceed)
-      .catch((error: unknown) => {
-        log.warn({ instance: instanceId, err: error }, "instance could not be woken");
-        refuse(toAppError(error));
-      });
   };
 
   return {
     handle(instanceId, request, response) {
-      withInstance(
-        instanceId,
-        request,
-        response,
-        (instance) => instance.session.handle(request, response),
-        (error) => {
-          if (response.headersSent) return response.destroy();
-          const body = JSON.stringify({ error: error.message });
-          response.writeHead(error.status, {
-            "content-type": "application/json",
-            "content-length": Buffer.byteLength(body),
-            "server-timing": timingOf(request).header(),
-          });
-          response.end(body);
-        },
-      );
+      withInstance(instanceId, request, response, {
+        serve: (session) => session.handle(request, response),
+        refuse: (error) => answerError(request, response, error),
+      });
     },
     upgrade(instanceId, request, socket, head) {
-      withInstance(
-        instanceId,
-        request,
-        socket,
-        (instance) => instance.session.upgrade(request, socket, head),
-        (error) => {
-          socket.end(`HTTP/1.1 ${error.status} Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
-        },
-      );
+      withInstance(instanceId, request, socket, {
+        serve: (session) => session.upgrade(request, socket, head),
+        refuse: (error) => refuseUpgrade(request, socket, error),
+      });
     },
   };
-}
-
-function notHere(): AppError {
-  return new AppError("not_found", "This sandbox does not run here.");
 }

@@ -1,5 +1,6 @@
 // The place where an instance's guest connection comes and goes while everyone above holds one stable `Guest`.
 import type { Duplex } from "node:stream";
+import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Guest, GuestFiles, GuestProcess, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
 
@@ -33,7 +34,9 @@ export type GuestSlotOptions = {
 export class GuestSlot implements Guest, AsyncDisposable {
   readonly #options: GuestSlotOptions;
   #connection: GuestConnection | undefined;
+  #connecting: GuestConnection | undefined;
   #receiver: GuestReceiver | undefined;
+  #isDisposed = false;
 
   constructor(options: GuestSlotOptions) {
     this.#options = options;
@@ -50,17 +53,27 @@ export class GuestSlot implements Guest, AsyncDisposable {
   /** Opens a connection unless there is one; with a receiver bound, resolves after it has taken over the guest's processes. */
   async open(): Promise<void> {
     if (this.#connection !== undefined) return;
-    const { openGuest, socketPath, log } = this.#options;
+    const { openGuest, socketPath, log, onLost } = this.#options;
     let lost: string | undefined;
-    const connection = await openGuest({
+    const options = {
       socketPath: socketPath(),
       log,
-      onLost: (reason) => {
+      onLost: (reason: string) => {
         lost = reason;
         if (this.#connection === connection) this.lost(reason);
       },
+    };
+    const connection = await openGuest(options).catch((error: unknown) => {
+      if (nobodyListens(error)) onLost("nobody listens in its place");
+      throw error;
     });
-    await this.adopt(connection);
+    try {
+      await this.adopt(connection);
+    } catch (error) {
+      await connection[Symbol.asyncDispose]();
+      if (lost !== undefined) onLost(lost);
+      throw error;
+    }
     if (lost !== undefined) this.lost(lost);
   }
 
@@ -73,13 +86,21 @@ export class GuestSlot implements Guest, AsyncDisposable {
 
   /** Takes over a connection, e.g. one made while the instance was warm; with a receiver bound, hands it the guest's processes first. */
   async adopt(connection: GuestConnection): Promise<void> {
-    if (this.#receiver !== undefined) await connection.attach(this.#receiver);
+    this.#connecting = connection;
+    try {
+      if (this.#isDisposed) throw notReachable();
+      if (this.#receiver !== undefined) await connection.attach(this.#receiver);
+    } finally {
+      this.#connecting = undefined;
+    }
+    if (this.#isDisposed) throw notReachable();
     this.#connection = connection;
   }
 
   async #get(): Promise<GuestConnection> {
     if (this.#connection === undefined) await this.#options.ready();
-    return this.#connection!;
+    if (this.#connection === undefined) throw notReachable();
+    return this.#connection;
   }
 
   async spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
@@ -107,9 +128,21 @@ export class GuestSlot implements Guest, AsyncDisposable {
     };
   }
 
+  /** Final: what is being opened meanwhile is closed, too. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const connection = this.#connection;
+    this.#isDisposed = true;
+    const connections = [this.#connection, this.#connecting];
     this.#connection = undefined;
-    await connection?.[Symbol.asyncDispose]();
+    for (const connection of connections) await connection?.[Symbol.asyncDispose]();
   }
+}
+
+/** Only then is an init certainly gone: one that is slow, or a daemon short of descriptors, looks like anything else. */
+function nobodyListens(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  return code === "ECONNREFUSED" || code === "ENOENT";
+}
+
+function notReachable(): AppError {
+  return new AppError("unavailable", "The sandbox's init is not reachable at this moment; try again.");
 }

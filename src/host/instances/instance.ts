@@ -1,11 +1,13 @@
 // One claimed instance: who uses it right now, when it sleeps, how it wakes, and what happens when it dies.
-import { AppError } from "../../core/errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { Backoff } from "../../core/backoff.ts";
+import { AppError, toAppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { GuestProcess } from "../../sandbox-api/machine.ts";
 import type { SandboxSession } from "../../sandbox-api/session.ts";
 import type { Driver, InstanceSpec } from "../drivers/driver.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
-import { type InstanceRecord, writeRecord } from "./record.ts";
+import { addError, type InstanceRecord, writeRecord } from "./record.ts";
 
 /**
  * Every transition happens in this file, synchronously where a request waits:
@@ -18,6 +20,8 @@ import { type InstanceRecord, writeRecord } from "./record.ts";
  *     └──────────── dead ◄──── the init is gone          the next request starts it again on the files it left
  *
  *   any ──► destroying                                   final
+ *
+ * Whoever asks the driver or waits for the init comes after what asked it before: a freeze, the end of a dead instance, a start.
  */
 type State = "awake" | "falling asleep" | "asleep" | "dead" | "destroying";
 
@@ -31,8 +35,14 @@ export type InstanceOptions = {
   state: "awake" | "asleep" | "dead";
 };
 
-const restartsMax = 3;
+const restarts = "it restarts with its files on the next request.";
 const restartTimeoutMs = 30_000;
+/** How often one request tries to reach the init again: once it learns of a death, once it meets what was started after it. */
+const opensMax = 2;
+/** An instance that dies sooner after a start than this has not got over what killed it. */
+const recoveredAfterMs = 10_000;
+/** A caller that repeats its request must not make the machine start over and over what cannot run. */
+const restartPause = { firstMs: 500, maxMs: 10_000 };
 
 export class Instance {
   readonly record: InstanceRecord;
@@ -47,7 +57,13 @@ export class Instance {
   #lastActiveMs = Date.now();
   #freezing: { abort: AbortController; done: Promise<void> } | undefined;
   #readying: Promise<void> | undefined;
-  #failedRestarts = 0;
+  /** What a death leaves to do; never rejects. */
+  #aftermath: Promise<void> = Promise.resolve();
+  #starting: Promise<void> = Promise.resolve();
+  #startedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #restarts = new Backoff(restartPause);
+  /** Aborts when nobody may use the instance any more; its reason is what callers are told. */
+  readonly #end = new AbortController();
 
   constructor({ record, dir, spec, driver, openGuest, log, state }: InstanceOptions) {
     this.record = record;
@@ -60,7 +76,7 @@ export class Instance {
       openGuest,
       log: this.#log,
       socketPath: () => this.record.guestSocketPath,
-      onLost: (reason) => void this.#died(reason),
+      onLost: (reason) => this.#died(reason),
       ready: () => this.ready(),
     });
   }
@@ -85,7 +101,7 @@ export class Instance {
 
   /** Whether nobody has used it for `idleMs`. */
   isIdle(idleMs: number): boolean {
-    return this.#state === "awake" && this.#users === 0 && Date.now() - this.#lastActiveMs >= idleMs;
+    return this.#maySleep() && Date.now() - this.#lastActiveMs >= idleMs;
   }
 
   /** Whether somebody keeps it awake right now. */
@@ -95,10 +111,10 @@ export class Instance {
 
   /** Keeps the instance awake until released, waking it at once when it sleeps. Never waits: a dead one is started by `ready`. */
   acquire(): Disposable {
-    if (this.#state === "destroying") throw new AppError("not_found", "The sandbox is being deleted.");
+    this.#end.signal.throwIfAborted();
+    if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
     this.#users++;
     this.#touch();
-    if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
     let held = true;
     return {
       [Symbol.dispose]: () => {
@@ -126,36 +142,22 @@ export class Instance {
 
   /** Freezes an idle instance; does nothing when somebody came first. */
   async sleep(): Promise<void> {
-    if (this.#state !== "awake" || this.#users > 0 || this.#freezing !== undefined) return;
-    this.#state = "falling asleep";
-    const abort = new AbortController();
-    const done = this.#freeze(abort.signal);
-    this.#freezing = { abort, done };
-    await done;
+    if (this.#maySleep()) await this.#fallAsleep();
   }
 
-  /** Freezes whatever runs because the daemon stops; users are gone by then. */
-  async sleepForShutdown(): Promise<void> {
-    await this.#freezing?.done;
-    if (this.#state !== "awake") return;
-    this.#users = 0;
-    await this.sleep();
-  }
-
-  /** Cuts the instance off from requests; the manager destroys it afterwards. */
+  /** Cuts the instance off from requests and waits for what is under way; the manager destroys it afterwards. */
   async retire(): Promise<void> {
     this.#state = "destroying";
     this.#freezing?.abort.abort();
-    await this.#freezing?.done;
-    await this.#readying?.catch(() => undefined);
-    await this.guest[Symbol.asyncDispose]();
-    await this.#session?.[Symbol.asyncDispose]();
+    await this.#settle(new AppError("not_found", "The sandbox is being deleted."));
+    await this.#dispose();
   }
 
-  /** Lets go of the instance without touching it: the daemon stops, the instance goes on sleeping. */
+  /** Lets go of the instance because the daemon stops: it is frozen, whoever uses it, and goes on sleeping. */
   async release(): Promise<void> {
-    await this.guest[Symbol.asyncDispose]();
-    await this.#session?.[Symbol.asyncDispose]();
+    await this.#settle(new AppError("unavailable", "The platform is stopping."));
+    if (this.#state === "awake") await this.#fallAsleep();
+    await this.#dispose();
   }
 
   #touch(): void {
@@ -163,79 +165,139 @@ export class Instance {
     this.record.lastUsedAt = new Date(this.#lastActiveMs).toISOString();
   }
 
-  #thaw(): void {
-    this.#freezing?.abort.abort();
-    this.#state = "awake";
-    this.#driver.thaw(this.record.id);
+  #maySleep(): boolean {
+    const isBusy = this.#users > 0 || this.#freezing !== undefined || this.#readying !== undefined;
+    return this.#state === "awake" && !isBusy;
+  }
+
+  async #fallAsleep(): Promise<void> {
+    this.#state = "falling asleep";
+    const abort = new AbortController();
+    this.#freezing = { abort, done: this.#freeze(abort.signal) };
+    await this.#freezing.done;
+    this.#freezing = undefined;
   }
 
   async #freeze(signal: AbortSignal): Promise<void> {
     try {
       await this.#driver.freeze(this.record.id, signal);
-      if (this.#state === "falling asleep") {
-        this.#state = "asleep";
-        writeRecord(this.dir, this.record);
-      }
     } catch (error) {
-      if (this.#state === "falling asleep") {
-        this.#log.warn({ err: error }, "instance did not freeze; it stays awake");
-        this.#thaw();
-      }
-    } finally {
-      this.#freezing = undefined;
-      // A request that came while the freeze was under way has thawed it already; the freeze may have written after that.
-      if (this.#state === "awake") this.#driver.thaw(this.record.id);
+      this.#log.warn({ err: error }, "instance did not freeze; it stays awake");
+      this.#lastActiveMs = Date.now();
+      if (this.#state === "falling asleep") this.#state = "awake";
+    }
+    if (this.#state === "falling asleep") {
+      this.#state = "asleep";
+      this.#save();
+    }
+    if (this.#state === "awake") this.#thawAgain();
+  }
+
+  #thaw(): void {
+    this.#freezing?.abort.abort();
+    this.#driver.thaw(this.record.id);
+    this.#state = "awake";
+  }
+
+  /** Whoever woke it during a freeze has thawed it; the freeze may have written after that, or have stopped half-way. */
+  #thawAgain(): void {
+    try {
+      this.#driver.thaw(this.record.id);
+    } catch (error) {
+      this.#log.error({ err: error }, "instance did not thaw; the next request tries again");
+      this.#state = "asleep";
     }
   }
 
   async #makeReady(): Promise<void> {
-    if (this.#state === "dead") await this.#restart();
-    if (this.#state === "destroying") throw new AppError("not_found", "The sandbox is being deleted.");
-    await this.guest.open();
+    for (let repeats = 0; ; repeats++) {
+      await this.#aftermath;
+      this.#end.signal.throwIfAborted();
+      if (this.#state === "dead") {
+        this.#starting = this.#restart();
+        await this.#starting;
+      }
+      try {
+        return await this.guest.open();
+      } catch (error) {
+        // Nobody had noticed that its init was gone, or it goes at this moment: whoever asks meets a fresh one instead.
+        if (repeats === opensMax || toAppError(error).code !== "unavailable") throw error;
+      }
+    }
   }
 
-  async #died(reason: string): Promise<void> {
+  #died(reason: string): void {
     if (this.#state === "destroying" || this.#state === "dead") return;
     this.#state = "dead";
     this.#freezing?.abort.abort();
-    const condition = await this.#driver.inspect(this.record.id).catch(() => undefined);
-    // An init that lives but broke the protocol must not go on unwatched.
-    if (condition?.status === "running") await this.#driver.freeze(this.record.id).catch(() => undefined);
-    const outOfMemory = (condition?.oomKills ?? 0) > 0;
-    this.#recordError({
-      code: outOfMemory ? "OUT_OF_MEMORY" : "INSTANCE_LOST",
-      fatal: false,
-      message: outOfMemory
-        ? "The sandbox ran out of memory and its init was killed; it restarts with its files on the next request."
-        : `The sandbox's init stopped answering (${reason}); it restarts with its files on the next request.`,
+    if (performance.now() - this.#startedAtMs < recoveredAfterMs) this.#restarts.failed();
+    else this.#restarts.succeeded();
+    this.#aftermath = this.#bury(reason).catch((error: unknown) => {
+      this.#log.error({ err: error }, "what a dead instance left could not be settled");
     });
-    await this.#session
-      ?.guestLost()
-      .catch((error: unknown) => this.#log.error({ err: error }, "session clean-up failed"));
   }
 
+  async #bury(reason: string): Promise<void> {
+    await this.#freezing?.done;
+    const { id } = this.record;
+    const condition = await this.#driver.inspect(id).catch(() => undefined);
+    // An init that lives but broke the protocol must not go on unwatched.
+    if (condition?.status === "running") await this.#driver.freeze(id).catch(() => undefined);
+    if ((condition?.oomKills ?? 0) > 0) {
+      this.#addError("OUT_OF_MEMORY", `The sandbox ran out of memory and its init was killed; ${restarts}`);
+    } else this.#addError("INSTANCE_LOST", `The sandbox's init stopped answering (${reason}); ${restarts}`);
+    await this.#session?.guestLost();
+  }
+
+  /** Rejects with `unavailable`; the next request tries again. */
   async #restart(): Promise<void> {
-    if (this.#failedRestarts >= restartsMax) {
-      throw new AppError("unavailable", "The sandbox failed and could not be restarted; see its errors.");
-    }
+    const { signal } = this.#end;
     try {
-      const handle = await this.#driver.restart(this.#spec, AbortSignal.timeout(restartTimeoutMs));
+      await delay(this.#restarts.remainingMs, undefined, { signal });
+      const deadline = AbortSignal.timeout(restartTimeoutMs);
+      const handle = await this.#driver.restart(this.#spec, AbortSignal.any([signal, deadline]));
       this.record.guestSocketPath = handle.guestSocketPath;
-      writeRecord(this.dir, this.record);
-      this.#failedRestarts = 0;
-      if (this.#state === "dead") this.#state = "awake";
-      this.#log.info("instance restarted on its files");
     } catch (error) {
-      this.#failedRestarts++;
-      const fatal = this.#failedRestarts >= restartsMax;
-      this.#recordError({ code: "RESTART_FAILED", fatal, message: "The sandbox could not be restarted." });
+      signal.throwIfAborted();
+      this.#restarts.failed();
+      this.#addError("RESTART_FAILED", "The sandbox could not be started again; the next request tries once more.");
       throw new AppError("unavailable", "The sandbox died and could not be restarted; try again.", { cause: error });
     }
+    this.#startedAtMs = performance.now();
+    if (this.#state === "dead") this.#state = "awake";
+    this.#save();
+    this.#log.info("instance restarted on its files");
   }
 
-  #recordError(error: { code: string; fatal: boolean; message: string }): void {
-    this.#log.warn({ error }, "instance failure");
-    this.record.errors.push({ ...error, instance: this.record.id, time: new Date().toISOString() });
-    if (this.#state !== "destroying") writeRecord(this.dir, this.record);
+  /** Nobody comes in any more, and nothing is asked of the driver any more when this resolves. */
+  async #settle(reason: AppError): Promise<void> {
+    this.#end.abort(reason);
+    await this.#freezing?.done;
+    await this.#starting.catch(() => undefined);
+    await this.#aftermath;
+  }
+
+  async #dispose(): Promise<void> {
+    await this.guest[Symbol.asyncDispose]();
+    try {
+      await this.#session?.[Symbol.asyncDispose]();
+    } catch (error) {
+      this.#log.error({ err: error }, "sandbox API not closed in order");
+    }
+  }
+
+  #addError(code: string, message: string): void {
+    this.#log.warn({ code, reason: message }, "instance failure");
+    addError(this.record, code, message);
+    this.#save();
+  }
+
+  /** For what the next daemon would like to know; a full disk must not stop this one. */
+  #save(): void {
+    try {
+      if (this.#state !== "destroying") writeRecord(this.dir, this.record);
+    } catch (error) {
+      this.#log.error({ err: error }, "instance record not written");
+    }
   }
 }

@@ -1,10 +1,13 @@
 // Makes instances through the driver: directory and record first, then the instance, then the connection to its init.
+import { availableParallelism } from "node:os";
 import { randomToken } from "../../core/ids.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Driver, InstanceLimits, InstanceSpec } from "../drivers/driver.ts";
+import { Slots } from "../guest/slots.ts";
 import type { ResolvedImage } from "../images/images.ts";
 import type { GuestConnection, OpenGuest } from "./guest-slot.ts";
-import { createInstanceDir, type InstanceRecord, writeRecord } from "./record.ts";
+import { createInstanceDir, type InstanceRecord, markDestroying, writeRecord } from "./record.ts";
+import type { Remover } from "./remover.ts";
 
 /** Every sandbox calls itself this, because a warm instance does not know its name yet. */
 const hostname = "sandbox";
@@ -19,13 +22,23 @@ export type MakerOptions = {
   driver: Driver;
   openGuest: OpenGuest;
   processesMax: number;
+  remover: Remover;
   log: Logger;
   /** Told when the init of an instance made here is gone, whether it is claimed by then or not. */
   onLost: (id: string, reason: string) => void;
 };
 
+/** A start keeps a processor busy: more at once finish none of them sooner, and slow down everybody else. */
+const slotLimits = {
+  slots: 2 * availableParallelism(),
+  waitingMax: 1_000,
+  waitMs: 120_000,
+  refusal: "Too many sandboxes are being made at once; try again.",
+};
+
 export class InstanceMaker {
   readonly #options: MakerOptions;
+  readonly #slots = new Slots(slotLimits);
 
   constructor(options: MakerOptions) {
     this.#options = options;
@@ -42,7 +55,8 @@ export class InstanceMaker {
 
   /** Makes an instance that belongs to nobody; leaves nothing behind when it rejects. */
   async make(image: ResolvedImage, memoryMb: number | undefined, signal: AbortSignal): Promise<MadeInstance> {
-    const { driver, instancesDir } = this.#options;
+    const { driver, instancesDir, remover } = this.#options;
+    using _slot = await this.#slots.take(signal);
     const record: InstanceRecord = {
       version: 1,
       id: randomToken(12),
@@ -63,7 +77,7 @@ export class InstanceMaker {
       writeRecord(dir, record);
       return { record, dir, guest };
     } catch (error) {
-      await driver.destroy(record.id, dir);
+      await remover.remove(record.id, dir);
       throw error;
     }
   }
@@ -74,9 +88,11 @@ export class InstanceMaker {
     return openGuest({ socketPath: record.guestSocketPath, log, onLost: (reason) => onLost(record.id, reason) });
   }
 
+  /** Never rejects: what cannot be destroyed now is tried again. */
   async destroy({ record, dir, guest }: MadeInstance): Promise<void> {
-    writeRecord(dir, { ...record, phase: "destroying" });
+    const { remover, log } = this.#options;
+    markDestroying(dir, record, log);
     await guest[Symbol.asyncDispose]();
-    await this.#options.driver.destroy(record.id, dir);
+    await remover.remove(record.id, dir);
   }
 }

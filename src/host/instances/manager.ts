@@ -11,7 +11,7 @@ import type { OpenGuest } from "./guest-slot.ts";
 import { Instance } from "./instance.ts";
 import { InstanceMachine, sandboxEnvironment } from "./machine.ts";
 import type { InstanceMaker, MadeInstance } from "./maker.ts";
-import { type InstanceRecord, writeRecord } from "./record.ts";
+import { type InstanceRecord, markDestroying, writeRecord } from "./record.ts";
 import type { WarmPool } from "./warm-pool.ts";
 
 export type ManagerOptions = {
@@ -66,35 +66,48 @@ export class InstanceManager
   }
 
   async #create(request: InstanceRequest, signal: AbortSignal, timing: Timing | undefined): Promise<void> {
-    const { images, pool, maker, driver } = this.#options;
+    const { images, pool, maker, log } = this.#options;
     const startedAt = performance.now();
-    const image = images.find(request.image) ?? (await images.resolve(request.image, signal));
-    const warm = pool.take(image);
-    const made = warm ?? (await maker.make(image, request.memoryMb, signal));
     try {
-      if (warm !== undefined) await driver.setLimits(warm.record.id, maker.limits(request.memoryMb));
-      signal.throwIfAborted();
-      await this.#claim(made, request);
-    } catch (error) {
-      await maker.destroy(made);
-      throw error;
+      const image = images.find(request.image) ?? (await images.resolve(request.image, signal));
+      const warm = pool.take(image);
+      if (warm !== undefined) {
+        try {
+          return await this.#claim(warm, request, signal);
+        } catch (error) {
+          if (signal.aborted) throw error;
+          log.warn({ instance: warm.record.id, err: error }, "warm instance not usable; another one is made");
+        }
+      }
+      await this.#claim(await maker.make(image, request.memoryMb, signal), request, signal);
     } finally {
       timing?.add("claim", performance.now() - startedAt);
     }
   }
 
-  async #claim(made: MadeInstance, request: InstanceRequest): Promise<void> {
+  /** Gives the instance to the sandbox, or destroys it. */
+  async #claim(made: MadeInstance, request: InstanceRequest, signal: AbortSignal): Promise<void> {
+    const { driver, maker, sealKey } = this.#options;
     const { record, dir, guest } = made;
     const { instanceId, workspace, sandboxName, memoryMb } = request;
-    const sealedEnvironment = this.#options.sealKey.seal(JSON.stringify(request.environment), record.id);
-    record.claim = { instanceId, workspace, sandboxName, memoryMb, sealedEnvironment };
-    record.phase = "claimed";
-    record.lastUsedAt = new Date().toISOString();
-    writeRecord(dir, record, { durable: true });
-    const instance = this.#instance(record, dir, "awake");
-    await this.#bind(instance, request.environment);
-    await instance.guest.adopt(guest);
-    this.#instances.set(instanceId, instance);
+    let instance: Instance | undefined;
+    try {
+      await driver.setLimits(record.id, maker.limits(memoryMb));
+      signal.throwIfAborted();
+      const sealedEnvironment = sealKey.seal(JSON.stringify(request.environment), record.id);
+      record.claim = { instanceId, workspace, sandboxName, memoryMb, sealedEnvironment };
+      record.phase = "claimed";
+      record.lastUsedAt = new Date().toISOString();
+      writeRecord(dir, record, { durable: true });
+      instance = this.#instance(record, dir, "awake");
+      await this.#bind(instance, request.environment);
+      await instance.guest.adopt(guest);
+      this.#instances.set(instanceId, instance);
+    } catch (error) {
+      await instance?.retire();
+      await maker.destroy(made);
+      throw error;
+    }
   }
 
   /** Takes back a claimed instance that an earlier daemon left; its init is asked only when somebody needs it. */
@@ -105,8 +118,9 @@ export class InstanceManager
     const instance = this.#instance(record, dir, state);
     await this.#bind(instance, environment as Record<string, string>);
     this.#instances.set(claim.instanceId, instance);
-    if (state === "awake" || instance.isHeld()) {
-      // What was awake has output to hand over and may run `keepAlive` processes; who sleeps stays asleep until a request comes.
+    if (state === "dead") await instance.session.guestLost();
+    else if (state === "awake" || instance.isHeld()) {
+      // What was awake has output to hand over, what has `keepAlive` processes goes on; others sleep until a request comes.
       instance
         .ready()
         .catch((error: unknown) => this.#options.log.warn({ instance: record.id, err: error }, "instance not reached"));
@@ -145,8 +159,7 @@ export class InstanceManager
     const instance = this.#instances.get(instanceId);
     if (instance === undefined) return;
     const { record, dir } = instance;
-    record.phase = "destroying";
-    writeRecord(dir, record);
+    markDestroying(dir, record, this.#options.log);
     await instance.retire();
     await this.#options.driver.destroy(record.id, dir);
     this.#instances.delete(instanceId);
@@ -185,12 +198,11 @@ export class InstanceManager
     await Promise.allSettled(this.#deleting.values());
     const instances = [...this.#instances.values()];
     for (let next = 0; next < instances.length; next += releasesAtOnceMax) {
-      await Promise.all(
-        instances.slice(next, next + releasesAtOnceMax).map(async (instance) => {
-          await instance.sleepForShutdown();
-          await instance.release();
-        }),
-      );
+      const slice = instances.slice(next, next + releasesAtOnceMax);
+      const released = await Promise.allSettled(slice.map((instance) => instance.release()));
+      for (const { reason } of released.filter((one) => one.status === "rejected")) {
+        this.#options.log.error({ err: reason }, "instance not put to sleep");
+      }
     }
     this.#instances.clear();
   }

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { InfrastructureError } from "../../contract/host.ts";
 import { writeFileAtomic } from "../../core/atomic-file.ts";
+import type { Logger } from "../../core/log.ts";
 import type { ResolvedImage } from "../images/images.ts";
 
 /**
@@ -11,7 +12,8 @@ import type { ResolvedImage } from "../images/images.ts";
  *   creating ──► warm ──► claimed ──► destroying ──► (directory gone)
  *       └───────────────────▲  └──────────▲
  */
-export type InstancePhase = "creating" | "warm" | "claimed" | "destroying";
+const phases = ["creating", "warm", "claimed", "destroying"] as const;
+export type InstancePhase = (typeof phases)[number];
 
 /** The sandbox an instance serves. `sealedEnvironment` is sealed for the instance's own id. */
 export type Claim = {
@@ -38,10 +40,25 @@ export type InstanceRecord = {
 const errorsKept = 20;
 const recordFile = "instance.json";
 
+/** Adds to the bounded list of what happened to the instance: none of it is final, its files are there for another start. */
+export function addError(record: InstanceRecord, code: string, message: string): void {
+  const error = { code, fatal: false, instance: record.id, message, time: new Date().toISOString() };
+  record.errors = [...record.errors, error].slice(-errorsKept);
+}
+
 /** `durable` writes survive the machine as well as the daemon: for what a caller is told. */
 export function writeRecord(dir: string, record: InstanceRecord, { durable = false } = {}): void {
-  const errors = record.errors.slice(-errorsKept);
-  writeFileAtomic(join(dir, recordFile), JSON.stringify({ ...record, errors }), { durable });
+  writeFileAtomic(join(dir, recordFile), JSON.stringify(record), { durable });
+}
+
+/** Destroying must work on a full disk, too: without the mark, a daemon that dies half-way finds the instance dead. */
+export function markDestroying(dir: string, record: InstanceRecord, log: Logger): void {
+  record.phase = "destroying";
+  try {
+    writeRecord(dir, record);
+  } catch (error) {
+    log.error({ instance: record.id, err: error }, "instance not marked before it is destroyed");
+  }
 }
 
 export function createInstanceDir(instancesDir: string, record: InstanceRecord): string {
@@ -58,10 +75,10 @@ export function readRecords(instancesDir: string): FoundDir[] {
   mkdirSync(instancesDir, { recursive: true, mode: 0o711 });
   return readdirSync(instancesDir, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && /^[a-z0-9]{8,32}$/.test(entry.name))
-    .map(({ name: id }) => ({ id, dir: join(instancesDir, id), record: readRecord(join(instancesDir, id)) }));
+    .map(({ name: id }) => ({ id, dir: join(instancesDir, id), record: readRecord(id, join(instancesDir, id)) }));
 }
 
-function readRecord(dir: string): FoundDir["record"] {
+function readRecord(id: string, dir: string): FoundDir["record"] {
   let text: string;
   try {
     text = readFileSync(join(dir, recordFile), "utf8");
@@ -70,8 +87,26 @@ function readRecord(dir: string): FoundDir["record"] {
   }
   try {
     const record = JSON.parse(text) as InstanceRecord;
-    return record.version === 1 ? record : "unreadable";
+    return isWhole(record) && record.id === id ? record : "unreadable";
   } catch {
     return "unreadable";
   }
+}
+
+/** Whether everything is there that a daemon goes by: from the phase alone it may conclude that a directory is to be destroyed. */
+function isWhole({ version, phase, image, guestSocketPath, claim, lastUsedAt, errors }: InstanceRecord): boolean {
+  const needsClaim = phase === "claimed";
+  return (
+    version === 1 &&
+    phases.includes(phase) &&
+    isText(image.digest, image.rootDir, image.workingDir, image.homeDir, guestSocketPath, lastUsedAt) &&
+    Array.isArray(errors) &&
+    (claim === undefined
+      ? !needsClaim
+      : isText(claim.instanceId, claim.workspace, claim.sandboxName, claim.sealedEnvironment) && claim.memoryMb > 0)
+  );
+}
+
+function isText(...values: unknown[]): boolean {
+  return values.every((value) => typeof value === "string");
 }

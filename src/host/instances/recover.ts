@@ -4,7 +4,8 @@ import type { Logger } from "../../core/log.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { InstanceMaker } from "./maker.ts";
 import type { InstanceManager } from "./manager.ts";
-import { type FoundDir, type InstanceRecord, readRecords, writeRecord } from "./record.ts";
+import { addError, type FoundDir, type InstanceRecord, readRecords, writeRecord } from "./record.ts";
+import type { Remover } from "./remover.ts";
 import type { WarmPool } from "./warm-pool.ts";
 
 export type RecoverOptions = {
@@ -13,12 +14,13 @@ export type RecoverOptions = {
   manager: InstanceManager;
   maker: InstanceMaker;
   pool: WarmPool;
+  remover: Remover;
   log: Logger;
 };
 
 const recoversAtOnceMax = 8;
 
-/** Resolves when every instance found is adopted or gone. One that cannot be destroyed now is logged and met again next time. */
+/** Resolves when every instance found is adopted, gone, or left alone because it cannot be understood. */
 export async function recoverInstances(options: RecoverOptions): Promise<void> {
   const { driver, instancesDir, log } = options;
   const records = readRecords(instancesDir);
@@ -29,7 +31,7 @@ export async function recoverInstances(options: RecoverOptions): Promise<void> {
     await Promise.all(
       found.slice(next, next + recoversAtOnceMax).map((one) =>
         recoverOne(one, options).catch((error: unknown) => {
-          log.error({ instance: one.id, err: error }, "instance could not be recovered or removed");
+          log.error({ instance: one.id, err: error }, "instance could not be adopted; it is left alone");
         }),
       ),
     );
@@ -37,7 +39,7 @@ export async function recoverInstances(options: RecoverOptions): Promise<void> {
 }
 
 async function recoverOne({ id, dir, record }: FoundDir, options: RecoverOptions): Promise<void> {
-  const { driver, log } = options;
+  const { remover, log } = options;
   if (record === "unreadable") {
     // It may be somebody's sandbox: an operator decides, nothing is destroyed on a guess.
     log.error({ instance: id, dir }, "instance record unreadable; the instance is left alone");
@@ -46,7 +48,7 @@ async function recoverOne({ id, dir, record }: FoundDir, options: RecoverOptions
   if (record !== "none" && record.phase === "claimed") return adoptClaimed(record, dir, options);
   if (record !== "none" && record.phase === "warm" && (await adoptWarm(record, dir, options))) return;
   log.info({ instance: id, phase: record === "none" ? "none" : record.phase }, "unfinished instance removed");
-  await driver.destroy(id, dir);
+  await remover.remove(id, dir);
 }
 
 async function adoptClaimed(record: InstanceRecord, dir: string, options: RecoverOptions): Promise<void> {
@@ -54,17 +56,10 @@ async function adoptClaimed(record: InstanceRecord, dir: string, options: Recove
   const { status, oomKills } = await driver.inspect(record.id);
   const state = status === "running" ? "awake" : status === "frozen" ? "asleep" : "dead";
   if (state === "dead") {
-    const message =
-      oomKills > 0
-        ? "The sandbox ran out of memory while the platform was stopped; it restarts with its files on the next request."
-        : "The machine or the sandbox's init stopped while the platform did not run; it restarts with its files on the next request.";
-    record.errors.push({
-      code: oomKills > 0 ? "OUT_OF_MEMORY" : "INSTANCE_LOST",
-      fatal: false,
-      instance: record.id,
-      message,
-      time: new Date().toISOString(),
-    });
+    const outOfMemory = oomKills > 0;
+    const what = outOfMemory ? "The sandbox ran out of memory" : "The machine or the sandbox's init stopped";
+    const message = `${what} while the platform did not run; it restarts with its files on the next request.`;
+    addError(record, outOfMemory ? "OUT_OF_MEMORY" : "INSTANCE_LOST", message);
     writeRecord(dir, record);
   }
   await manager.adopt(record, dir, state);

@@ -1,5 +1,6 @@
 // Ready-made instances: created ahead of demand per image, so that making a sandbox claims one instead of starting one.
-import { setTimeout as sleep } from "node:timers/promises";
+import { Backoff } from "../../core/backoff.ts";
+import { BoundedMap } from "../../core/bounded-map.ts";
 import type { Logger } from "../../core/log.ts";
 import { type Loop, startLoop } from "../../core/loop.ts";
 import type { ResolvedImage } from "../images/images.ts";
@@ -23,13 +24,16 @@ export type WarmPoolOptions = {
 const recentImagesMax = 4;
 const recentImageMs = 10 * 60_000;
 const makeTimeoutMs = 60_000;
-const makeAttemptsMax = 3;
+/** After an instance could not be made or died unused, until one is taken. */
+const pause = { firstMs: 500, maxMs: 60_000 };
 
 export class WarmPool implements AsyncDisposable {
   readonly #options: WarmPoolOptions;
   readonly #ready: WarmInstance[] = [];
   /** Keyed by digest, because one image has many names; the oldest wish first. */
   readonly #recent = new Map<string, { image: ResolvedImage; askedAtMs: number }>();
+  /** Images whose instances fail, by digest. */
+  readonly #failing = new BoundedMap<string, Backoff>(64);
   readonly #loop: Loop;
   #closed = false;
 
@@ -46,9 +50,10 @@ export class WarmPool implements AsyncDisposable {
   /** Gives away a warm instance of exactly that image content, or undefined; the pool refills behind the caller. */
   take(image: ResolvedImage): WarmInstance | undefined {
     this.#want(image);
-    const index = this.#ready.findIndex(({ record }) => record.image.digest === image.digest);
+    const taken = this.#remove(({ record }) => record.image.digest === image.digest);
+    if (taken !== undefined) this.#failing.delete(image.digest);
     this.poke();
-    return index < 0 ? undefined : this.#ready.splice(index, 1)[0];
+    return taken;
   }
 
   /** Takes a found instance back in after a restart; what exceeds the size leaves at the next filling. */
@@ -57,10 +62,10 @@ export class WarmPool implements AsyncDisposable {
   }
 
   /** Drops an instance whose init is gone. */
-  drop(id: string): WarmInstance | undefined {
-    const index = this.#ready.findIndex(({ record }) => record.id === id);
-    this.poke();
-    return index < 0 ? undefined : this.#ready.splice(index, 1)[0];
+  lost(id: string): WarmInstance | undefined {
+    const lost = this.#remove(({ record }) => record.id === id);
+    if (lost !== undefined) this.#failed(lost.record.image);
+    return lost;
   }
 
   count(digest: string): number {
@@ -69,10 +74,10 @@ export class WarmPool implements AsyncDisposable {
 
   poke(): void {
     // A request in progress goes first: filling starts when the event loop has served it.
-    if (!this.#closed) setTimeout(() => this.#loop.poke(), 5).unref();
+    this.#pokeIn(5);
   }
 
-  /** Resolves when every wanted image has its instances. */
+  /** Resolves when every wanted image has its instances, or could not get them. */
   async filled(): Promise<void> {
     await this.#loop.run();
   }
@@ -100,24 +105,42 @@ export class WarmPool implements AsyncDisposable {
       const left = room.get(instance.record.image.digest) ?? 0;
       room.set(instance.record.image.digest, left - 1);
       if (left > 0) continue;
-      if (this.drop(instance.record.id) !== undefined) await this.#options.destroy(instance);
+      if (this.#remove((one) => one === instance) !== undefined) await this.#options.destroy(instance);
     }
     for (const image of wanted) await this.#fillImage(image, signal);
   }
 
   async #fillImage(image: ResolvedImage, signal: AbortSignal): Promise<void> {
     const { size, make, destroy, log } = this.#options;
-    for (let failures = 0; this.count(image.digest) < size && failures < makeAttemptsMax && !signal.aborted; ) {
+    const isPausing = (): boolean => (this.#failing.get(image.digest)?.remainingMs ?? 0) > 0;
+    while (this.count(image.digest) < size && !isPausing() && !signal.aborted) {
       try {
         const made = await make(image, AbortSignal.any([signal, AbortSignal.timeout(makeTimeoutMs)]));
         if (signal.aborted) await destroy(made);
         else this.#ready.push(made);
       } catch (error) {
-        failures++;
-        if (!signal.aborted) log.warn({ image: image.name, err: error }, "warm instance could not be made");
-        await sleep(200 * failures, undefined, { signal }).catch(() => undefined);
+        if (signal.aborted) return;
+        log.warn({ image: image.name, err: error }, "warm instance could not be made");
+        this.#failed(image);
       }
     }
+  }
+
+  #failed({ digest }: ResolvedImage): void {
+    const backoff = this.#failing.get(digest) ?? new Backoff(pause);
+    this.#failing.set(digest, backoff);
+    backoff.failed();
+    // Timers are counted in whole milliseconds and may come a little early.
+    this.#pokeIn(Math.ceil(backoff.remainingMs) + 1);
+  }
+
+  #remove(isIt: (instance: WarmInstance) => boolean): WarmInstance | undefined {
+    const index = this.#ready.findIndex(isIt);
+    return index < 0 ? undefined : this.#ready.splice(index, 1)[0];
+  }
+
+  #pokeIn(delayMs: number): void {
+    if (!this.#closed) setTimeout(() => this.#loop.poke(), delayMs).unref();
   }
 
   /** Stops filling and lets go of the warm instances, which stay for the next start. */

@@ -243,7 +243,7 @@ export class Processes implements AsyncDisposable {
         record.journal === undefined
           ? loadJournal(this.#directory, record.token, segments.get(record.token) ?? [])
           : restoreJournal(this.#directory, record.token, record.journal);
-      this.#add(record, journal);
+      this.#add(record, journal).keepAwake();
       segments.delete(record.token);
     }
     for (const [token, sequences] of segments) {

@@ -1,0 +1,70 @@
+// What a listener owes every request before anybody looks at it: one form of its target, an answer when it has none, bounds on its connection.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { Timing, timingOf } from "../core/timing.ts";
+
+/**
+ * Brings a target in absolute form (RFC 9112, 3.2.2) into origin form, where its authority takes the place of the Host header. Returns
+ * why the request is refused: whoever reads another Host than we do would be led to another sandbox.
+ */
+export function normalizeTarget(request: IncomingMessage): string | undefined {
+  const { rawHeaders } = request;
+  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === "host").length;
+  if (hosts > 1 || (hosts === 0 && request.httpVersion === "1.1"))
+    return "The request must have exactly one Host header.";
+  const target = request.url ?? "";
+  if (target.startsWith("/") || target === "*") return undefined;
+  const match = /^https?:\/\/([^/?#@\s]+)([/?].*)?$/i.exec(target);
+  if (match === null) return "The request's target is neither a path nor an http URL.";
+  const [, authority, rest = "/"] = match;
+  request.url = rest.startsWith("/") ? rest : `/${rest}`;
+  request.headers.host = authority;
+  const index = rawHeaders.findIndex((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
+  if (index >= 0) rawHeaders[index + 1] = authority!;
+  return undefined;
+}
+
+/** Answers that are owed to each connection. */
+const owed = new WeakMap<Duplex, number>();
+
+/** Watches a request until it is answered, and what is still to come of its body after that. */
+export function watchAnswer(request: IncomingMessage, response: ServerResponse, lateBodyMs: number): void {
+  const { socket } = request;
+  owed.set(socket, (owed.get(socket) ?? 0) + 1);
+  response.once("close", () => {
+    owed.set(socket, owed.get(socket)! - 1);
+    if (request.complete || socket.destroyed) return;
+    const timer = setTimeout(() => socket.destroy(), lateBodyMs);
+    request.once("close", () => clearTimeout(timer));
+  });
+}
+
+export function refuseRequest(request: IncomingMessage, response: ServerResponse, message: string): void {
+  const body = JSON.stringify({ error: "BAD_REQUEST", code: 400, message });
+  response.writeHead(400, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+    "cache-control": "no-store",
+    connection: "close",
+    "server-timing": timingOf(request).header(),
+  });
+  response.end(request.method === "HEAD" ? undefined : body);
+}
+
+/** Refuses what is no request, or never becomes one. */
+export function refuseClient(error: NodeJS.ErrnoException, socket: Duplex): void {
+  // Inside an answer that has begun, or instead of one that is still to come, these bytes would be taken for something else.
+  if (error.code === "ECONNRESET" || !socket.writable || (owed.get(socket) ?? 0) > 0) return void socket.destroy();
+  const status =
+    error.code === "HPE_HEADER_OVERFLOW"
+      ? "431 Request Header Fields Too Large"
+      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? "408 Request Timeout"
+        : "400 Bad Request";
+  refuseConnection(socket, status);
+}
+
+export function refuseConnection(socket: Duplex, status: string): void {
+  const timing = new Timing().header();
+  socket.end(`HTTP/1.1 ${status}\r\nserver-timing: ${timing}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+}
