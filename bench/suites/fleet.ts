@@ -13,9 +13,14 @@ export async function createSandbox(
   return (await platform.call("POST", "/v0/sandboxes", body)) as Sandbox;
 }
 
+/** Each with a process of its own that waits, as a sandbox in use has. */
 export async function createMany(platform: SpawnedPlatform, count: number): Promise<Sandbox[]> {
   const made: Sandbox[] = [];
-  for (let index = 0; index < count; index++) made.push(await createSandbox(platform, { name: `fleet-${index}` }));
+  for (let index = 0; index < count; index++) {
+    const sandbox = await createSandbox(platform, { name: `fleet-${index}` });
+    await platform.call("POST", `${pathOf(sandbox)}/process`, { name: "waiter", command: "exec sleep infinity" });
+    made.push(sandbox);
+  }
   return made;
 }
 

@@ -59,7 +59,7 @@ export async function benchWakeAndMemory(): Promise<Result[]> {
       name: `memory per sleeping sandbox, over ${sandboxes}`,
       unit: "MiB",
       measured: { per_sandbox: perSandboxMib, daemon_share: daemonAdded / sandboxes / 1024 / 1024 },
-      goal: "at most 3 MiB with its processes and the daemon's share",
+      goal: "at most 3 MiB with init, one waiting process and the daemon's share",
       value: perSandboxMib,
       met: perSandboxMib <= 3,
       note: "The machine's MemAvailable before and after, with page cache dropped both times; kernel objects and the daemon included.",
