@@ -39,6 +39,20 @@ export async function waitForStandby(platform: SpawnedPlatform, count: number): 
   }
 }
 
+/** Until no sandbox is left, the ones being deleted included. */
+export async function waitForDeletion(platform: SpawnedPlatform): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    const listed = (await platform.call(
+      "GET",
+      "/v0/sandboxes?limit=200&status=DELETING,DEPLOYED",
+    )) as unknown as Sandbox[];
+    if (listed.length === 0) return;
+    if (Date.now() > deadline) throw new Error("the sandboxes were not deleted in a minute");
+    await delay(200);
+  }
+}
+
 /** The kernel's estimate of free memory, after giving back what caches hold. */
 export async function availableBytes(): Promise<number> {
   writeFileSync("/proc/sys/vm/drop_caches", "3");

@@ -4,7 +4,7 @@ import { spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { Connection, expectOk } from "../http-client.ts";
 import type { Result } from "../report.ts";
 import { summarize } from "../stats.ts";
-import { availableBytes, createMany, pathOf, waitForStandby } from "./fleet.ts";
+import { availableBytes, createMany, pathOf, waitForDeletion, waitForStandby } from "./fleet.ts";
 
 const sandboxes = 200;
 
@@ -16,7 +16,7 @@ export async function benchWakeAndMemory(): Promise<Result[]> {
   const fleet = await createMany(platform, sandboxes);
   await waitForStandby(platform, sandboxes);
   await delay(2_000);
-  const added = availableBefore - (await availableBytes());
+  const availableWith = await availableBytes();
   const daemonAdded = (await platform.daemonRssBytes()) - rssBefore;
 
   using connection = await Connection.open(platform.url, { authorization: `Bearer ${platform.apiKey}` });
@@ -34,7 +34,13 @@ export async function benchWakeAndMemory(): Promise<Result[]> {
   const sleeping = summarize(asleep);
   const running = summarize(awake);
   const adds = sleeping.median - running.median;
-  const perSandboxMib = added / sandboxes / 1024 / 1024;
+  for (const { metadata } of fleet) await platform.call("DELETE", `/v0/sandboxes/${metadata.name}`);
+  await waitForDeletion(platform);
+  const perSandboxMib = (bytes: number): number => bytes / sandboxes / 1024 / 1024;
+  const taken = perSandboxMib(availableBefore - availableWith);
+  const givenBack = perSandboxMib((await availableBytes()) - availableWith);
+  // Whatever else the machine does between two looks goes into one of them, so the worse counts.
+  const perSandbox = Math.max(taken, givenBack);
   return [
     {
       name: `wake to first byte, ${sandboxes} asleep`,
@@ -58,11 +64,11 @@ export async function benchWakeAndMemory(): Promise<Result[]> {
     {
       name: `memory per sleeping sandbox, over ${sandboxes}`,
       unit: "MiB",
-      measured: { per_sandbox: perSandboxMib, daemon_share: daemonAdded / sandboxes / 1024 / 1024 },
+      measured: { taken, given_back: givenBack, daemon_share: perSandboxMib(daemonAdded) },
       goal: "at most 3 MiB with init, one waiting process and the daemon's share",
-      value: perSandboxMib,
-      met: perSandboxMib <= 3,
-      note: "The machine's MemAvailable before and after, with page cache dropped both times; kernel objects and the daemon included.",
+      value: perSandbox,
+      met: perSandbox <= 3,
+      note: "The machine's MemAvailable before, with and after them, caches dropped each time; kernel objects and the daemon included.",
     },
   ];
 }
