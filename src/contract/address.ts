@@ -39,7 +39,8 @@ export function parseHostAddress(
   host: string,
   sandboxDomain: string,
 ): { sandboxName: string; workspaceId: string; region: string } | undefined {
-  const name = host.toLowerCase().replace(/:\d{1,5}$/, "");
+  // A dot at the end says that a name is complete, and is no part of it.
+  const name = host.toLowerCase().replace(/\.?(?::\d{1,5})?$/, "");
   if (!name.endsWith(`.${sandboxDomain}`)) return undefined;
   const match = /^sbx-([a-z0-9-]{1,49})-([a-z0-9]{1,9})\.([a-z0-9-]{1,63})$/.exec(
     name.slice(0, -sandboxDomain.length - 1),
