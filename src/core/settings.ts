@@ -22,9 +22,10 @@ export function readInteger(
   throw invalidSetting(name, `a whole number from ${range.min} to ${range.max}`);
 }
 
-/** Milliseconds; zero is refused. */
+/** Milliseconds; zero is refused. Besides the specification's units an operator may use `ms`. */
 export function readDurationMs(settings: Settings, name: string, fallback: string): number {
-  const durationMs = parseDurationMs(readText(settings, name) ?? fallback);
+  const text = readText(settings, name) ?? fallback;
+  const durationMs = /^\d{1,12}ms$/.test(text) ? Number.parseInt(text, 10) : parseDurationMs(text);
   if (durationMs === undefined || durationMs === 0) throw invalidSetting(name, "a duration such as 15s, 2m or 7d");
   return durationMs;
 }

@@ -211,8 +211,8 @@ export function describeDriver(kind: "mock" | "oci"): void {
 
 /** Processes of an instance as the machine numbers them. */
 function pidsOf(host: TestHost, { id, spec }: Instance): number[] {
-  const group = `/sys/fs/cgroup/pids/${host.cgroupParent}/${id}/cgroup.procs`;
-  const unified = `/sys/fs/cgroup/${host.cgroupParent}/${id}/cgroup.procs`;
+  const group = `/sys/fs/cgroup/pids/${host.group}/${id}/cgroup.procs`;
+  const unified = `/sys/fs/cgroup/${host.group}/${id}/cgroup.procs`;
   for (const file of [group, unified]) {
     if (existsSync(file)) return readFileSync(file, "utf8").split("\n").filter(Boolean).map(Number);
   }

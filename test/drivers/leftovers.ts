@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { readCgroupLayout } from "../../src/host/drivers/oci/cgroup/cgroups.ts";
 import { listGroups } from "../../src/host/drivers/oci/cgroup/files.ts";
 import { parseMountPoints } from "../../src/host/drivers/oci/mounts.ts";
-import { daemonPaths } from "../../src/host/drivers/oci/paths.ts";
+import { daemonPaths, groupParent } from "../../src/host/drivers/oci/paths.ts";
 
 export type LeftoverQuery = {
   dataDir: string;
@@ -16,14 +16,15 @@ export type LeftoverQuery = {
 /** One line a thing: cgroups, mounts, devices, routes, processes and directories nobody expects. */
 export async function findLeftovers({ dataDir, cgroupParent, expected = [] }: LeftoverQuery): Promise<string[]> {
   const paths = daemonPaths(dataDir);
+  const group = groupParent(paths, cgroupParent);
   const isExpected = (id: string): boolean => expected.includes(id);
   const isMine = (path: string): boolean =>
     path.startsWith(paths.runDir) || path.startsWith(join(dataDir, "instances"));
   const found = [
-    ...findCgroups(cgroupParent).filter(({ id }) => !isExpected(id)),
+    ...findCgroups(group).filter(({ id }) => !isExpected(id)),
     ...findMounts(isMine),
     ...findDevices(`cn${paths.tag.slice(0, 4)}`).filter(({ id }) => !isExpected(id)),
-    ...findProcesses(paths.tag, cgroupParent).filter(({ id }) => !isExpected(id)),
+    ...findProcesses(paths.tag, group).filter(({ id }) => !isExpected(id)),
     ...findDirs(join(dataDir, "instances")).filter(({ id }) => !isExpected(id)),
     ...[paths.runtimeRoot, paths.rootsDir].flatMap(findDirs).filter(({ id }) => !isExpected(id)),
   ];

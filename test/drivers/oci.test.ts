@@ -45,7 +45,7 @@ describe("limits of the oci driver", { timeout: 300_000 }, () => {
     const instance = await host.create({ processesMax: 64 });
     await shell(instance, "setsid sh -c 'bomb() { bomb | bomb & }; bomb' > /dev/null 2>&1 &");
     const file = readCgroupLayout().controllers.pids!;
-    const events = join(file.mountPoint, host.cgroupParent, instance.id, "pids.events");
+    const events = join(file.mountPoint, host.group, instance.id, "pids.events");
     await eventually(() => assert.match(readFileSync(events, "utf8"), /^max [1-9]/m));
     assert.ok((await host.driver.inspect(instance.id)).processCount <= 64);
     await host.driver.destroy(instance.id, instance.spec.dir);

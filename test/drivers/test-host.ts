@@ -7,6 +7,7 @@ import { createLogger } from "../../src/core/log.ts";
 import type { Driver, InstanceHandle, InstanceLimits, InstanceSpec } from "../../src/host/drivers/driver.ts";
 import { MockDriver, type MockFaults } from "../../src/host/drivers/mock.ts";
 import { createOciDriver } from "../../src/host/drivers/oci/driver.ts";
+import { daemonPaths, groupParent } from "../../src/host/drivers/oci/paths.ts";
 import { openGuest } from "../../src/host/guest/guest.ts";
 import { idRange } from "../../src/host/images/id-range.ts";
 import { openImages } from "../../src/host/images/images.ts";
@@ -60,6 +61,11 @@ export class TestHost implements AsyncDisposable {
     const host = new TestHost(options, options.kind === "mock" ? "/" : await findBaseImage());
     await host.driver.prepare();
     return host;
+  }
+
+  /** The cgroup above those of the sandboxes. */
+  get group(): string {
+    return groupParent(daemonPaths(this.dataDir), this.cgroupParent);
   }
 
   spec(limits: Partial<InstanceLimits> = {}, id = randomToken(12)): InstanceSpec {

@@ -10,7 +10,7 @@ import { Cgroups, readCgroupLayout } from "./cgroup/cgroups.ts";
 import { endProcesses, removeDir } from "./end.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { OciParts } from "./parts.ts";
-import { daemonPaths, type InstancePaths, instancePaths } from "./paths.ts";
+import { daemonPaths, groupParent, type InstancePaths, instancePaths } from "./paths.ts";
 import { Programs } from "./programs.ts";
 import { removeUnfinishedLayers } from "./root-layer.ts";
 import { Runtime } from "./runtime.ts";
@@ -27,7 +27,7 @@ export type OciDriverOptions = {
   subIdStart: number;
   log: Logger;
   network: NetworkSettings;
-  /** Name of the cgroup above those of the sandboxes. */
+  /** What the name of the cgroup above those of the sandboxes begins with. */
   cgroupParent: string;
 };
 
@@ -42,7 +42,7 @@ export function createOciDriver(options: OciDriverOptions): { driver: Driver; te
   const parts: OciParts = {
     paths,
     programs,
-    cgroups: new Cgroups(readCgroupLayout(), options.cgroupParent),
+    cgroups: new Cgroups(readCgroupLayout(), groupParent(paths, options.cgroupParent)),
     network: new SandboxNetwork({
       tag: paths.tag,
       settings: options.network,

@@ -44,6 +44,11 @@ export function daemonPaths(givenDir: string): DaemonPaths {
   };
 }
 
+/** Name of the cgroup above this daemon's sandboxes. What is found below it and nobody owns is destroyed, so no other daemon may share it. */
+export function groupParent({ tag }: DaemonPaths, name: string): string {
+  return `${name}-${tag}`;
+}
+
 export function instancePaths(daemon: DaemonPaths, id: string, dir: string): InstancePaths {
   const driverDir = join(dir, "driver");
   const bundleDir = join(driverDir, "bundle");
