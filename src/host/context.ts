@@ -1,5 +1,7 @@
 // Composes a host out of its parts; the only place that knows them all.
+import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Host } from "../contract/host.ts";
 import { AppError } from "../core/errors.ts";
@@ -40,7 +42,7 @@ export type RunningHost = Host &
 export async function openHost(parts: HostParts): Promise<RunningHost> {
   const { config, driver, images, sandboxApi, openGuest, sealKey, log, removeRetryMs = 10_000 } = parts;
   const instancesDir = join(config.dataDir, "instances");
-  mkdirSync(instancesDir, { recursive: true, mode: 0o711 });
+  mkdirSync(instancesDir, { recursive: true, mode: 0o700 });
   await checkMachine(driver);
   await driver.prepare();
 
@@ -51,7 +53,9 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
   };
   const remover = new Remover({ driver, log, retryMs: removeRetryMs });
   const { processesMax } = config;
-  const maker = new InstanceMaker({ instancesDir, driver, openGuest, processesMax, remover, log, onLost });
+  const initDigest = await digestFile(config.guestBinary);
+  const made = { instancesDir, driver, openGuest, processesMax, initDigest };
+  const maker = new InstanceMaker({ ...made, remover, log, onLost });
   const pool = new WarmPool({
     size: config.warmInstances,
     log,
@@ -81,6 +85,12 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
       await remover[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Empty for a file that is not there: what is made with it fails by itself, with the driver's own words. */
+async function digestFile(path: string): Promise<string> {
+  const content = await readFile(path).catch(() => Buffer.alloc(0));
+  return content.length === 0 ? "" : createHash("sha256").update(content).digest("hex");
 }
 
 async function checkMachine(driver: Driver): Promise<void> {

@@ -44,13 +44,15 @@ export class HostHarness implements AsyncDisposable {
   #url = "";
   readonly #ownsDataDir: boolean;
   readonly #options: HarnessOptions;
+  readonly #guestBinary: string;
 
   private constructor(options: HarnessOptions) {
     this.#options = options;
     this.#ownsDataDir = options.dataDir === undefined;
     this.dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), "catnap-host-"));
-    const guestBinary = options.guestBinary ?? process.env.CATNAP_GUEST_BINARY ?? buildGuest("init");
-    this.driver = new HookedDriver({ dataDir: this.dataDir, guestBinary, faults: options.faults });
+    this.#guestBinary = options.guestBinary ?? process.env.CATNAP_GUEST_BINARY ?? buildGuest("init");
+    const { dataDir } = this;
+    this.driver = new HookedDriver({ dataDir, guestBinary: this.#guestBinary, faults: options.faults });
   }
 
   static async start(options: HarnessOptions = {}): Promise<HostHarness> {
@@ -76,7 +78,8 @@ export class HostHarness implements AsyncDisposable {
     const { dataDir, driver } = this;
     const { idleTimeoutMs = 60_000, warmInstances = 0, removeRetryMs } = this.#options;
     const log = createLogger((process.env.CATNAP_LOG_LEVEL as "debug" | undefined) ?? "silent");
-    const config = { dataDir, idleTimeoutMs, warmInstances, warmImages: [image], processesMax: 64 } as HostConfig;
+    const settings = { dataDir, idleTimeoutMs, warmInstances, warmImages: [image], processesMax: 64 };
+    const config = { ...settings, guestBinary: this.#guestBinary } as HostConfig;
     await using opened = new AsyncDisposableStack();
     const listener = opened.use(await openListener("127.0.0.1:0"));
     const sandboxApi = opened.use(createSandboxApi({ log, version: "1.2.3", commit: "c0ffee", startedAt: new Date() }));

@@ -1,9 +1,12 @@
 // The warm pool under failures, and creations side by side: claims that meet a dead instance, starts that fail, and bounds on how many start at once.
 import assert from "node:assert/strict";
-import { availableParallelism } from "node:os";
+import { appendFileSync, copyFileSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../eventually.ts";
+import { buildGuest } from "../guest/start-guest.ts";
 import { HostHarness } from "./harness.ts";
 
 const warm = (harness: HostHarness): string[] =>
@@ -23,6 +26,36 @@ test("a warm instance that dies is removed and another one made", async () => {
     assert.ok(!now.includes(victim!) && now.includes(other!));
     assert.equal(harness.directories().length, 2);
   });
+});
+
+test("after a restart with another init, warm instances of the old one are replaced and sandboxes keep theirs", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "catnap-init-"));
+  try {
+    const guestBinary = join(dir, "init");
+    copyFileSync(buildGuest("init"), guestBinary);
+    await using harness = await HostHarness.start({ warmInstances: 2, guestBinary });
+    await harness.host.warmed();
+    await harness.create("older");
+    await harness.host.warmed();
+    const [kept, old] = [harness.record("older").id, warm(harness)];
+    await harness.close();
+    await harness.open();
+    await harness.host.warmed();
+    assert.deepEqual(warm(harness).sort(), old.sort(), "the same init: nothing to replace");
+    await harness.close();
+    // Beside it first, because a running program cannot be written to.
+    copyFileSync(guestBinary, `${guestBinary}.new`);
+    appendFileSync(`${guestBinary}.new`, "another build");
+    renameSync(`${guestBinary}.new`, guestBinary);
+    await harness.open();
+    await harness.host.warmed();
+    assert.equal(warm(harness).length, 2);
+    for (const id of warm(harness)) assert.ok(!old.includes(id));
+    assert.equal(harness.record("older").id, kept);
+    await harness.call("older", "GET", "/process");
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
 });
 
 test("a creation that is given an instance which has just died gets another one", async () => {

@@ -22,6 +22,8 @@ export type MakerOptions = {
   driver: Driver;
   openGuest: OpenGuest;
   processesMax: number;
+  /** Digest of the init's binary that instances are made with. */
+  initDigest: string;
   remover: Remover;
   log: Logger;
   /** Told when the init of an instance made here is gone, whether it is claimed by then or not. */
@@ -44,6 +46,10 @@ export class InstanceMaker {
     this.#options = options;
   }
 
+  get initDigest(): string {
+    return this.#options.initDigest;
+  }
+
   limits(memoryMb: number): InstanceLimits {
     return { memoryMb, cpuCores: memoryMb / 2048, processesMax: this.#options.processesMax };
   }
@@ -62,6 +68,7 @@ export class InstanceMaker {
       id: randomToken(12),
       phase: "creating",
       image,
+      initDigest: this.initDigest,
       guestSocketPath: "",
       claim: undefined,
       lastUsedAt: new Date().toISOString(),

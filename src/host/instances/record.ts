@@ -30,6 +30,8 @@ export type InstanceRecord = {
   phase: InstancePhase;
   /** Whole, so that an instance outlives its image's entry in the catalogue. */
   image: ResolvedImage;
+  /** Digest of the init's binary it was made with. */
+  initDigest: string;
   /** Where the init listens; empty until the driver has made the instance. */
   guestSocketPath: string;
   claim: Claim | undefined;
@@ -72,7 +74,7 @@ export type FoundDir = { id: string; dir: string; record: InstanceRecord | "none
 
 /** Every instance directory with its record; `none` is a directory whose record was never written. */
 export function readRecords(instancesDir: string): FoundDir[] {
-  mkdirSync(instancesDir, { recursive: true, mode: 0o711 });
+  mkdirSync(instancesDir, { recursive: true, mode: 0o700 });
   return readdirSync(instancesDir, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && /^[a-z0-9]{8,32}$/.test(entry.name))
     .map(({ name: id }) => ({ id, dir: join(instancesDir, id), record: readRecord(id, join(instancesDir, id)) }));
@@ -94,12 +96,21 @@ function readRecord(id: string, dir: string): FoundDir["record"] {
 }
 
 /** Whether everything is there that a daemon goes by: from the phase alone it may conclude that a directory is to be destroyed. */
-function isWhole({ version, phase, image, guestSocketPath, claim, lastUsedAt, errors }: InstanceRecord): boolean {
+function isWhole({
+  version,
+  phase,
+  image,
+  initDigest,
+  guestSocketPath,
+  claim,
+  lastUsedAt,
+  errors,
+}: InstanceRecord): boolean {
   const needsClaim = phase === "claimed";
   return (
     version === 1 &&
     phases.includes(phase) &&
-    isText(image.digest, image.rootDir, image.workingDir, image.homeDir, guestSocketPath, lastUsedAt) &&
+    isText(image.digest, image.rootDir, image.workingDir, image.homeDir, initDigest, guestSocketPath, lastUsedAt) &&
     Array.isArray(errors) &&
     (claim === undefined
       ? !needsClaim

@@ -71,6 +71,8 @@ async function adoptWarm(
   dir: string,
   { driver, maker, pool }: RecoverOptions,
 ): Promise<boolean> {
+  // A sandbox made now gets the init of now; one made earlier keeps the one it lives with.
+  if (record.initDigest !== maker.initDigest) return false;
   const { status } = await driver.inspect(record.id);
   if (status !== "running" && status !== "frozen") return false;
   if (status === "frozen") driver.thaw(record.id);
