@@ -1,5 +1,6 @@
 // Makes instances through the driver: directory and record first, then the instance, then the connection to its init.
 import { availableParallelism } from "node:os";
+import { AppError, toAppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Driver, InstanceLimits, InstanceSpec } from "../drivers/driver.ts";
@@ -85,7 +86,12 @@ export class InstanceMaker {
       return { record, dir, guest };
     } catch (error) {
       await remover.remove(record.id, dir);
-      throw error;
+      const failure = toAppError(error);
+      if (failure.code !== "internal") throw failure;
+      // What programs of the machine have said is for the log: it names the host's paths.
+      throw new AppError("internal", "The sandbox could not be started; the platform's log says why.", {
+        cause: error,
+      });
     }
   }
 

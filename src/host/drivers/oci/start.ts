@@ -1,6 +1,7 @@
 // Starts an instance on its writable layer: root file system, runtime, network and limits, in that order where one needs another.
-import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { writeFileAtomic } from "../../../core/atomic-file.ts";
+import { AppError } from "../../../core/errors.ts";
 import type { InstanceHandle, InstanceSpec } from "../driver.ts";
 import { listenAt } from "../listener.ts";
 import { bundleText } from "./bundle.ts";
@@ -30,7 +31,10 @@ export async function startInstance(parts: OciParts, spec: InstanceSpec, signal:
     network.attach(id, pid, signal),
     unmountRoot(programs, id, paths),
     boundUserCounters(programs, id, pid, signal),
-  ]);
+  ]).catch((cause: unknown) => {
+    if (existsSync(`/proc/${pid}`)) throw cause;
+    throw new AppError("internal", "The init ended as soon as it was started.", { cause });
+  });
   cgroups.adopt(id, pid);
   cgroups.setLimits(id, limits);
   phases.end("network");
