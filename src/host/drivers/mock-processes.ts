@@ -48,16 +48,18 @@ export function readTree(init: InitProcess): ProcessState[] {
   return tree;
 }
 
+/** Those that go on. Who waits for a child to exec, by vfork, stops when that goes on: it runs as little as the child. */
+export function runningOf(tree: readonly ProcessState[]): ProcessState[] {
+  const stopped = new Set(tree.filter(({ state }) => stoppedStates.includes(state)));
+  const stoppedParents = new Set([...stopped].map(({ parent }) => parent));
+  return tree.filter((one) => !stopped.has(one) && !(one.state === "D" && stoppedParents.has(one.pid)));
+}
+
 /** Whether every process has stopped before the deadline and the abort; one that is being born is met in the next round. */
 export function stopAll(init: InitProcess, signal?: AbortSignal): Promise<boolean> {
   let rounds = 0;
   const check = (): boolean => {
-    const tree = readTree(init);
-    const stopped = tree.filter(({ state }) => stoppedStates.includes(state));
-    // Who waits for a child to exec, by vfork, stops when that goes on: it runs as little as the child.
-    const waits = ({ pid, state }: ProcessState): boolean =>
-      state === "D" && stopped.some(({ parent }) => parent === pid);
-    const running = tree.filter((one) => !stopped.includes(one) && !waits(one));
+    const running = runningOf(readTree(init));
     for (const { pid } of running) send(pid, "SIGSTOP");
     rounds = running.length === 0 ? rounds + 1 : 0;
     return rounds >= 2;

@@ -8,7 +8,16 @@ import { writeFileAtomic } from "../../core/atomic-file.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Driver, DriverProblem, InstanceCondition, InstanceHandle, InstanceSpec } from "./driver.ts";
 import { listenAt } from "./listener.ts";
-import { continueAll, type InitProcess, isAlive, killAll, readProcess, readTree, stopAll } from "./mock-processes.ts";
+import {
+  continueAll,
+  type InitProcess,
+  isAlive,
+  killAll,
+  readProcess,
+  readTree,
+  runningOf,
+  stopAll,
+} from "./mock-processes.ts";
 
 export type MockFaults = {
   /** Numbers of the starts that fail, counted from 1 over creates and restarts. */
@@ -101,7 +110,7 @@ export class MockDriver implements Driver {
       processCount: tree.length,
       oomKills: 0,
     };
-    if (tree.length > 0) return { status: tree.every(({ state }) => state === "T") ? "frozen" : "running", ...counts };
+    if (tree.length > 0) return { status: runningOf(tree).length === 0 ? "frozen" : "running", ...counts };
     return { status: existsSync(instancePaths(dir).driverDir) ? "dead" : "missing", ...counts };
   }
 
