@@ -161,7 +161,7 @@ test("deleting works while the instance is being started again", async () => {
   const deleted = harness.host.deleteInstance(instanceId);
   held.resolve();
   await deleted;
-  assert.equal((await asked).status, 404);
+  assert.equal((await asked).status, 503);
   assert.deepEqual(harness.directories(), []);
   assert.deepEqual(harness.driver.overlaps, []);
 });
@@ -174,7 +174,7 @@ test("an instance that cannot be destroyed at first is destroyed later, and its 
     if (refusals-- > 0) throw new Error("busy");
   };
   await assert.rejects(harness.host.deleteInstance(instanceId));
-  assert.equal((await harness.ask("clinging", "GET", "/health")).status, 404);
+  assert.equal((await harness.ask("clinging", "GET", "/health")).status, 503);
   await assert.rejects(harness.host.deleteInstance(instanceId));
   await harness.host.deleteInstance(instanceId);
   assert.deepEqual(harness.directories(), []);

@@ -149,7 +149,8 @@ export class Instance {
   async retire(): Promise<void> {
     this.#state = "destroying";
     this.#freezing?.abort.abort();
-    await this.#settle(new AppError("not_found", "The sandbox is being deleted."));
+    // Not `not_found`: whoever is using its files would take that for a file that is missing.
+    await this.#settle(new AppError("unavailable", "The sandbox is being deleted."));
     await this.#dispose();
   }
 
