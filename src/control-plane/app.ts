@@ -34,7 +34,13 @@ export async function createApp({ authentication, bodyMaxBytes, log, routes }: A
     routerOptions: { maxParamLength: 512 },
     frameworkErrors: (error, request, reply) => sendFailure(error, request, reply),
   });
-  app.removeContentTypeParser("text/plain");
+  app.removeContentTypeParser(["text/plain", "application/json"]);
+  // Clients name the type of a body they do not send; where one is needed, its schema refuses that there is none.
+  const parseJson = app.getDefaultJsonParser("error", "error");
+  app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, body, done) => {
+    if (body === "") done(null, undefined);
+    else parseJson(request, body, done);
+  });
   app.decorateRequest("caller", undefined);
   app.decorateRequest("apiVersion", bareListVersion);
   app.decorateRequest("failure", undefined);

@@ -22,7 +22,6 @@ const frameworkFailures: Readonly<Record<string, Pick<Failure, "status" | "error
     message: "Send the body as `Content-Type: application/json`.",
   },
   FST_ERR_CTP_BODY_TOO_LARGE: { status: 413, error: "too_large", message: "The body is too large." },
-  FST_ERR_CTP_EMPTY_JSON_BODY: { status: 400, error: "invalid_request", message: "The body is empty." },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     status: 400,
     error: "invalid_request",

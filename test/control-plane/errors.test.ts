@@ -42,6 +42,15 @@ test("reading, listing and deleting answer with the general error body", async (
   assertGeneral(await server.call("GET", "/v0/sandboxes?limit=0"), 400, "invalid_request");
 });
 
+test("a type without a body is no reason to refuse a request that needs none", async () => {
+  await using server = await startServer();
+  const headers = { "content-type": "application/json" };
+  assert.equal((await server.create({ name: "one" })).status, 200);
+  assert.equal((await server.call("GET", "/v0/sandboxes/one", { headers })).status, 200);
+  assert.equal((await server.call("DELETE", "/v0/sandboxes/one", { headers })).status, 200);
+  assertSandboxError(await server.call("POST", "/v0/sandboxes", { headers, rawBody: "" }), 400, "INVALID_REQUEST");
+});
+
 test("an unknown interface version is refused, the known ones are not", async () => {
   await using server = await startServer();
   const at = (version: string) => server.call("GET", "/v0/sandboxes", { headers: { "blaxel-version": version } });
