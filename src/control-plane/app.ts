@@ -39,7 +39,7 @@ export async function createApp({ authentication, bodyMaxBytes, log, routes }: A
   const parseJson = app.getDefaultJsonParser("error", "error");
   app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, body, done) => {
     if (body === "") done(null, undefined);
-    else parseJson(request, body, done);
+    else void parseJson(request, body, done);
   });
   app.decorateRequest("caller", undefined);
   app.decorateRequest("apiVersion", bareListVersion);
