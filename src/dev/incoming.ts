@@ -39,6 +39,10 @@ export function watchAnswer(request: IncomingMessage, response: ServerResponse, 
   });
 }
 
+export function isAnswerOwed(socket: Duplex): boolean {
+  return (owed.get(socket) ?? 0) > 0;
+}
+
 export function refuseRequest(request: IncomingMessage, response: ServerResponse, message: string): void {
   const body = JSON.stringify({ error: "BAD_REQUEST", code: 400, message });
   response.writeHead(400, {
@@ -54,7 +58,7 @@ export function refuseRequest(request: IncomingMessage, response: ServerResponse
 /** Refuses what is no request, or never becomes one. */
 export function refuseClient(error: NodeJS.ErrnoException, socket: Duplex): void {
   // Inside an answer that has begun, or instead of one that is still to come, these bytes would be taken for something else.
-  if (error.code === "ECONNRESET" || !socket.writable || (owed.get(socket) ?? 0) > 0) return void socket.destroy();
+  if (error.code === "ECONNRESET" || !socket.writable || isAnswerOwed(socket)) return void socket.destroy();
   const status =
     error.code === "HPE_HEADER_OVERFLOW"
       ? "431 Request Header Fields Too Large"

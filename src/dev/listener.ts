@@ -4,7 +4,14 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError } from "../core/errors.ts";
 import { timingOf } from "../core/timing.ts";
-import { normalizeTarget, refuseClient, refuseConnection, refuseRequest, watchAnswer } from "./incoming.ts";
+import {
+  isAnswerOwed,
+  normalizeTarget,
+  refuseClient,
+  refuseConnection,
+  refuseRequest,
+  watchAnswer,
+} from "./incoming.ts";
 
 export type Listener = AsyncDisposable & { server: Server; origin: string };
 
@@ -37,6 +44,8 @@ export async function openListener(
     connectionsCheckingInterval: limits.headersTimeoutMs / 2,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     requireHostHeader: false,
+    // An offer of anything else, such as HTTP/2 without TLS, is declined by answering the request as it is.
+    shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === "websocket",
     noDelay: true,
     highWaterMark: 256 * 1024,
   });
@@ -63,8 +72,9 @@ export async function openListener(
     timingOf(request);
     // Nobody else listens yet, and an error nobody listens to would end the process.
     socket.on("error", () => socket.destroy());
-    const refusal = normalizeTarget(request);
-    if (refusal !== undefined) return void refuseConnection(socket, "400 Bad Request");
+    // What is still to be answered on this connection would come between the bytes of the tunnel.
+    if (isAnswerOwed(socket)) return void socket.destroy();
+    if (normalizeTarget(request) !== undefined) return void refuseConnection(socket, "400 Bad Request");
     void started.promise.then(({ edge }) => {
       if (!socket.destroyed) edge.upgrade(request, socket, head);
     });
@@ -99,6 +109,8 @@ async function listenOn(server: Server, { host, port }: { host: string; port: nu
 }
 
 function dispatch({ controlPlane, edge }: Handlers, request: IncomingMessage, response: ServerResponse): void {
+  // Whoever asked may have left while the platform started.
+  if (response.closed) return;
   if (isControlPlane(request.url ?? "/") && !edge.owns(request)) controlPlane(request, response);
   else edge.handle(request, response);
 }

@@ -1,5 +1,6 @@
 // What a host can be told, read from a record of environment variables and flags; defaults and cross-checks live here.
-import { join, resolve } from "node:path";
+import { realpathSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { readDurationMs, readInteger, readList, readText, type Settings } from "../core/settings.ts";
 
 export type HostConfig = {
@@ -25,7 +26,7 @@ export const defaultDataDir = "/var/lib/catnap";
 
 export function readHostConfig(settings: Settings, projectRoot: string): HostConfig {
   const text = (name: string, fallback: string): string => readText(settings, name) ?? fallback;
-  const dataDir = resolve(text("CATNAP_DATA_DIR", defaultDataDir));
+  const dataDir = realPath(resolve(text("CATNAP_DATA_DIR", defaultDataDir)));
   const imageMaxMb = readInteger(settings, "CATNAP_IMAGE_MAX_MB", 10_240, { min: 1, max: 1_048_576 });
   return {
     dataDir,
@@ -41,4 +42,13 @@ export function readHostConfig(settings: Settings, projectRoot: string): HostCon
     networkCidr: text("CATNAP_NETWORK_CIDR", "10.201.0.0/16"),
     processesMax: readInteger(settings, "CATNAP_PROCESSES_MAX", 4_096, { min: 16, max: 1_000_000 }),
   };
+}
+
+/** What is named after a directory must have the same name whichever link leads there, and before the directory exists. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path === dirname(path) ? path : join(realPath(dirname(path)), basename(path));
+  }
 }

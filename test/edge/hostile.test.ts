@@ -87,6 +87,27 @@ test("requests that come before the answers to earlier ones are answered in orde
   assert.deepEqual(received.match(/HTTP\/1\.1 \d+/g), ["HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200"]);
 });
 
+test("an offer of another protocol is declined by an answer", async () => {
+  for (const protocol of ["h2c", "websocket2", "TLS/1.0"]) {
+    const offer = [`upgrade: ${protocol}`, "connection: upgrade, http2-settings, close", "http2-settings: AAMAAABkAAQ"];
+    const received = await edge.raw(`${post(...offer, "content-length: 4")}\r\nabcd`);
+    assert.equal(parseAnswer(received).status, 200);
+    assert.equal(edge.arrivals.at(-1)?.body, "abcd");
+  }
+});
+
+test("an upgrade behind a request that is not answered yet ends the connection", async () => {
+  await using slow = await startEdge();
+  const upgrade = `GET /run/main/sandboxes/box/ws HTTP/1.1\r\nhost: x\r\n${auth}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`;
+  // The host answers once the event loop has turned: the upgrade arrives before that.
+  const received = await slow.raw(`${post("content-length: 1")}\r\nx${upgrade}`);
+  assert.equal(received.match(/101 Switching/), null);
+  assert.deepEqual(
+    slow.arrivals.map(({ url }) => url),
+    ["/x"],
+  );
+});
+
 test("a head that does not end is refused in time", async () => {
   const received = await edge.raw(`GET /run/main/sandboxes/box/x HTTP/1.1\r\nhost: x\r\nx: `);
   const answer = parseAnswer(received);

@@ -54,7 +54,7 @@ export class Instance {
   #state: State;
   #session: SandboxSession | undefined;
   #users = 0;
-  #lastActiveMs = Date.now();
+  #lastActiveMs = performance.now();
   #freezing: { abort: AbortController; done: Promise<void> } | undefined;
   #readying: Promise<void> | undefined;
   /** What a death leaves to do; never rejects. */
@@ -101,7 +101,7 @@ export class Instance {
 
   /** Whether nobody has used it for `idleMs`. */
   isIdle(idleMs: number): boolean {
-    return this.#maySleep() && Date.now() - this.#lastActiveMs >= idleMs;
+    return this.#maySleep() && performance.now() - this.#lastActiveMs >= idleMs;
   }
 
   /** Whether somebody keeps it awake right now. */
@@ -162,8 +162,8 @@ export class Instance {
   }
 
   #touch(): void {
-    this.#lastActiveMs = Date.now();
-    this.record.lastUsedAt = new Date(this.#lastActiveMs).toISOString();
+    this.#lastActiveMs = performance.now();
+    this.record.lastUsedAt = new Date().toISOString();
   }
 
   #maySleep(): boolean {
@@ -184,7 +184,7 @@ export class Instance {
       await this.#driver.freeze(this.record.id, signal);
     } catch (error) {
       this.#log.warn({ err: error }, "instance did not freeze; it stays awake");
-      this.#lastActiveMs = Date.now();
+      this.#lastActiveMs = performance.now();
       if (this.#state === "falling asleep") this.#state = "awake";
     }
     if (this.#state === "falling asleep") {
