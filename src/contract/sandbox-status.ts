@@ -1,10 +1,10 @@
 // Which status of a sandbox allows which action (spec section 3): the one table that services and the edge ask.
 //
-//   create ──▶ DEPLOYING ──▶ DEPLOYED ──────────────┐
-//                 │  │           │                  │
+//   create ──▶ DEPLOYING ──▶ DEPLOYED ◀─ found again ─┐
+//                 │  │           │                    │
 //   failed, undone◀─┘  │           └─ instance lost ─▶ FAILED
-//   (no record)      │           │                  │
-//                    └── delete ─┴──▶ DELETING ◀────┘ delete, or the name is created again
+//   (no record)      │           │                    │
+//                    └── delete ─┴──▶ DELETING ◀──────┘ delete, or the name is created again
 //                                        │
 //                                        │ nothing of it is left on the host
 //                                        ▼

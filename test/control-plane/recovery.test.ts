@@ -197,6 +197,24 @@ test("a sandbox whose instance the host has lost is FAILED, says why, and gives 
   });
 });
 
+test("a sandbox whose instance the host has found again is what it was, unless its name was taken", async () => {
+  await using server = await startServer();
+  await server.create({ name: "found" });
+  await server.create({ name: "replaced" });
+  const { instances, requests } = server.host;
+  const lost = requests.slice(0, 2);
+  for (const { instanceId } of lost) instances.delete(instanceId);
+  await server.controlPlane.reconcile();
+  assert.equal((await server.create({ name: "replaced" })).body.status, "DEPLOYED");
+  for (const request of lost) instances.set(request.instanceId, request);
+  await server.controlPlane.reconcile();
+  const { body } = await server.call("GET", "/v0/sandboxes/found");
+  assert.deepEqual([body.status, body.errors], ["DEPLOYED", []]);
+  assert.equal(server.controlPlane.directory.findRoute("main", "found")?.instanceId, lost[0]?.instanceId);
+  const route = server.controlPlane.directory.findRoute("main", "replaced");
+  assert.equal(route?.instanceId, requests[2]?.instanceId);
+});
+
 test("failures that a host reports are shown with the sandbox", async () => {
   await using server = await startServer();
   await server.create({ name: "shaky" });

@@ -126,7 +126,7 @@ test("who follows a log keeps the sandbox awake, and it sleeps when the last one
   await harness.create("followed");
   await harness.call("followed", "POST", "/process", {
     name: "ticks",
-    command: "while :; do echo tick; sleep 0.1; done",
+    command: "while :; do echo tick; sleep 0.02; done",
   });
   const followers = await Promise.all([1, 2].map(() => follow(harness, "followed", "/process/ticks/logs/stream")));
   const freezes = harness.driver.count("freeze");

@@ -72,6 +72,19 @@ export function createReconciler({ host, store, creationStore, creations, log }:
     }
   };
 
+  /** Somebody has mended the host, and nobody has taken the name meanwhile. */
+  const takeBackFound = async (): Promise<void> => {
+    for await (const ids of walk(store, ["FAILED"])) {
+      for (const id of ids) {
+        if (host.instanceStatus(id) === undefined) continue;
+        const message = "The host has found the instance again";
+        if (await store.changeStatus(id, { from: ["FAILED"], to: "DEPLOYED", message, errors: [] })) {
+          log.warn({ instanceId: id }, "the host has found an instance again");
+        }
+      }
+    }
+  };
+
   const forgetTerminated = async (): Promise<void> => {
     const now = Date.now();
     for await (const ids of walk(store, ["TERMINATED"])) {
@@ -86,7 +99,7 @@ export function createReconciler({ host, store, creationStore, creations, log }:
   return {
     finishDeletions,
     async reconcile(signal) {
-      const steps = [undoInterrupted, finishDeletions, removeOrphans, failLost, forgetTerminated];
+      const steps = [undoInterrupted, finishDeletions, removeOrphans, failLost, takeBackFound, forgetTerminated];
       for (const step of steps) if (!signal.aborted) await step(signal);
     },
   };
