@@ -1,5 +1,6 @@
 // Makes instances through the driver: directory and record first, then the instance, then the connection to its init.
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { AppError, toAppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import type { Logger } from "../../core/log.ts";
@@ -75,8 +76,9 @@ export class InstanceMaker {
       lastUsedAt: new Date().toISOString(),
       errors: [],
     };
-    const dir = createInstanceDir(instancesDir, record);
+    const dir = join(instancesDir, record.id);
     try {
+      createInstanceDir(dir, record);
       const spec = this.spec(record, dir);
       const handle = await driver.create({ ...spec, limits: this.limits(memoryMb ?? warmMemoryMb) }, signal);
       record.guestSocketPath = handle.guestSocketPath;

@@ -63,11 +63,9 @@ export function markDestroying(dir: string, record: InstanceRecord, log: Logger)
   }
 }
 
-export function createInstanceDir(instancesDir: string, record: InstanceRecord): string {
-  const dir = join(instancesDir, record.id);
+export function createInstanceDir(dir: string, record: InstanceRecord): void {
   mkdirSync(join(dir, "state"), { recursive: true, mode: 0o700 });
   writeRecord(dir, record);
-  return dir;
 }
 
 export type FoundDir = { id: string; dir: string; record: InstanceRecord | "none" | "unreadable" };

@@ -53,12 +53,21 @@ export class Process {
   ended(end: ProcessEnd | undefined): void {
     if (this.hasEnded) return;
     const { record, journal } = this;
-    record.phase = "ended";
-    record.completedAtMs = Date.now();
-    record.exitCode = end === undefined ? undefined : "code" in end ? end.code : 128 + end.signal;
-    record.status = nameEnd(end, record.endedBy);
-    record.journal = { segments: journal.segments, written: journal.written };
-    this.save();
+    const ended: ProcessRecord = {
+      ...record,
+      phase: "ended",
+      completedAtMs: Date.now(),
+      exitCode: end === undefined ? undefined : "code" in end ? end.code : 128 + end.signal,
+      status: nameEnd(end, record.endedBy),
+      journal: { segments: journal.segments, written: journal.written },
+    };
+    try {
+      saveRecord(this.#directory, ended);
+    } catch (error) {
+      // An end that was observed stays with the guest until there is room to record it; that of a lost process is plain to the next daemon.
+      if (end !== undefined) throw error;
+    }
+    Object.assign(record, ended);
     this.release();
     journal.close().catch(() => undefined);
     this.#onEnded(this);
