@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { createLogger } from "../../src/core/log.ts";
 import { startPlatform } from "../../src/dev/platform.ts";
+import { removeInstances } from "../../src/dev/remove.ts";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 
 const pathOf = (name: string, rest: string): string => `/run/main/sandboxes/${name}${rest}`;
@@ -64,6 +65,7 @@ test("a second platform on the same data directory or port is refused and leaves
     });
     assert.ok(later.firstApiKey !== undefined);
   } finally {
+    await removeInstances({ ...first.env, CATNAP_DATA_DIR: dataDir }, log);
     rmSync(dataDir, { recursive: true, force: true });
     assert.ok(!existsSync(dataDir));
   }
