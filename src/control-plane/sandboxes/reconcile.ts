@@ -4,6 +4,7 @@ import { sandboxStatuses } from "../../contract/sandbox-status.ts";
 import type { Logger } from "../../core/log.ts";
 import type { CreationStore } from "./creation-store.ts";
 import { createDeletions } from "./deletions.ts";
+import { createLosses } from "./losses.ts";
 import { isPastRetention } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
 
@@ -28,6 +29,7 @@ export type Reconciler = {
 
 export function createReconciler({ host, store, creationStore, creations, log }: ReconcilerOptions): Reconciler {
   const deleteInstances = createDeletions({ host, log });
+  const losses = createLosses({ store, log });
 
   const finishDeletions = async (signal: AbortSignal): Promise<void> => {
     for await (const ids of walk(store, ["DELETING"])) {
@@ -62,26 +64,14 @@ export function createReconciler({ host, store, creationStore, creations, log }:
   const failLost = async (): Promise<void> => {
     for await (const ids of walk(store, ["DEPLOYED"])) {
       for (const id of ids) {
-        if (host.instanceStatus(id) !== undefined || creations.isRunning(id)) continue;
-        const message = "The host has lost the instance";
-        const lost = { code: "INSTANCE_LOST", fatal: true, instance: id, message, time: new Date().toISOString() };
-        if (await store.changeStatus(id, { from: ["DEPLOYED"], to: "FAILED", message, errors: [lost] })) {
-          log.error({ instanceId: id }, "the host has lost an instance");
-        }
+        if (host.instanceStatus(id) === undefined && !creations.isRunning(id)) await losses.fail(id);
       }
     }
   };
 
-  /** Somebody has mended the host, and nobody has taken the name meanwhile. */
   const takeBackFound = async (): Promise<void> => {
     for await (const ids of walk(store, ["FAILED"])) {
-      for (const id of ids) {
-        if (host.instanceStatus(id) === undefined) continue;
-        const message = "The host has found the instance again";
-        if (await store.changeStatus(id, { from: ["FAILED"], to: "DEPLOYED", message, errors: [] })) {
-          log.warn({ instanceId: id }, "the host has found an instance again");
-        }
-      }
+      for (const id of ids) if (host.instanceStatus(id) !== undefined) await losses.takeBack(id);
     }
   };
 
