@@ -7,7 +7,7 @@ import type { GuestProcess } from "../../sandbox-api/machine.ts";
 import type { SandboxSession } from "../../sandbox-api/session.ts";
 import type { Driver, InstanceSpec } from "../drivers/driver.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
-import { addError, type InstanceRecord, writeRecord } from "./record.ts";
+import { addError, type InstanceRecord, tryWriteRecord } from "./record.ts";
 
 /**
  * Every transition happens in this file, synchronously where a request waits:
@@ -21,7 +21,7 @@ import { addError, type InstanceRecord, writeRecord } from "./record.ts";
  *
  *   any ──► destroying                                   final
  *
- * Whoever asks the driver or waits for the init comes after what asked it before: a freeze, the end of a dead instance, a start.
+ * The driver is asked for one thing at a time: a freeze, what a death leaves to do, and a start wait for each other.
  */
 type State = "awake" | "falling asleep" | "asleep" | "dead" | "destroying";
 
@@ -293,12 +293,7 @@ export class Instance {
     this.#save();
   }
 
-  /** For what the next daemon would like to know; a full disk must not stop this one. */
   #save(): void {
-    try {
-      if (this.#state !== "destroying") writeRecord(this.dir, this.record);
-    } catch (error) {
-      this.#log.error({ err: error }, "instance record not written");
-    }
+    if (this.#state !== "destroying") tryWriteRecord(this.dir, this.record, this.#log);
   }
 }

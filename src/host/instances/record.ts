@@ -53,14 +53,19 @@ export function writeRecord(dir: string, record: InstanceRecord, { durable = fal
   writeFileAtomic(join(dir, recordFile), JSON.stringify(record), { durable });
 }
 
-/** Destroying must work on a full disk, too: without the mark, a daemon that dies half-way finds the instance dead. */
-export function markDestroying(dir: string, record: InstanceRecord, log: Logger): void {
-  record.phase = "destroying";
+/** For what the next daemon would like to know: a full disk must not stop this one. */
+export function tryWriteRecord(dir: string, record: InstanceRecord, log: Logger): void {
   try {
     writeRecord(dir, record);
   } catch (error) {
-    log.error({ instance: record.id, err: error }, "instance not marked before it is destroyed");
+    log.error({ instance: record.id, err: error }, "instance record not written");
   }
+}
+
+/** Without this mark a daemon that dies half-way through destroying finds the instance dead. */
+export function markDestroying(dir: string, record: InstanceRecord, log: Logger): void {
+  record.phase = "destroying";
+  tryWriteRecord(dir, record, log);
 }
 
 export function createInstanceDir(dir: string, record: InstanceRecord): void {
