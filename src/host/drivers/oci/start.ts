@@ -32,7 +32,8 @@ export async function startInstance(parts: OciParts, spec: InstanceSpec, signal:
     unmountRoot(programs, id, paths),
     boundUserCounters(programs, id, pid, signal),
   ]).catch((cause: unknown) => {
-    if (existsSync(`/proc/${pid}`)) throw cause;
+    // What is left of a dead process until somebody reaps it has no program any more.
+    if (existsSync(`/proc/${pid}/exe`)) throw cause;
     throw new AppError("internal", "The init ended as soon as it was started.", { cause });
   });
   cgroups.adopt(id, pid);
