@@ -123,11 +123,12 @@ test("a file above 5 MiB goes through the multipart upload and arrives whole", a
   assert.equal(ran.stdout?.split(" ")[0], createHash("sha256").update(bytes).digest("hex"));
 });
 
+// The counter replaces its file whole: one that is cut to nothing while it is read is an error to the reader.
 test("an idle sandbox falls asleep with its memory and processes and wakes on the next request", async () => {
   await sandbox.process.exec({
     name: "counter",
     command:
-      'python3 -c \'import time\nn = 0\nwhile True:\n  n += 1\n  open("/tmp/n", "w").write(str(n))\n  time.sleep(0.01)\'',
+      'python3 -c \'import os, time\nn = 0\nwhile True:\n  n += 1\n  open("/tmp/n.new", "w").write(str(n))\n  os.replace("/tmp/n.new", "/tmp/n")\n  time.sleep(0.01)\'',
   });
   await eventually(async () => assert.ok(Number(await sandbox.fs.read("/tmp/n")) > 3));
   await eventually(async () => assert.equal(await stateOf("official-client"), "STANDBY"));
