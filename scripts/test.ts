@@ -1,5 +1,5 @@
 // `npm test`: runs the test files, those that make real sandboxes one after the other, then looks for what they left on the machine.
-// `npm test -- <text>...` runs the files whose path contains one of the texts. CATNAP_TEST_FULL=1 gives long tests their full length.
+// `npm test -- <text>...` runs the files whose path contains one of the texts.
 import { spawnSync } from "node:child_process";
 import { globSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,9 +17,8 @@ const parallelFolders = [
   "test/images/",
 ];
 
-const isFull = process.env.CATNAP_TEST_FULL === "1";
-const totalTimeoutMs = (isFull ? 120 : 60) * 60_000;
-const fileTimeoutMs = (isFull ? 60 : 20) * 60_000;
+const totalTimeoutMs = 60 * 60_000;
+const fileTimeoutMs = 20 * 60_000;
 const settleTimeoutMs = 15_000;
 
 async function main(selections: string[]): Promise<void> {

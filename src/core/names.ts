@@ -12,11 +12,6 @@ export function isName(text: string): boolean {
   return text.length <= nameMaxLength && namePattern.test(text);
 }
 
-/** Whether a text is an external id: 1 to 64 of letters, digits and hyphens. */
-export function isExternalId(text: string): boolean {
-  return text.length <= externalIdMaxLength && /^[A-Za-z0-9-]+$/.test(text);
-}
-
 /** A name for a resource created without one, e.g. `sandbox-k3v9x2mq`. */
 export function generateName(prefix: string): string {
   return `${prefix}-${randomToken(8)}`;
