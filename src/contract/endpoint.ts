@@ -1,4 +1,4 @@
-// How an HTTP operation is declared: once, as data, read by the server, the command line and the tests.
+// How an HTTP operation is declared: once, as data, read by the server, the command line, the OpenAPI document and the tests.
 import type { TSchema } from "typebox";
 
 export type Endpoint = {
@@ -6,12 +6,22 @@ export type Endpoint = {
   /** Below the surface's base, with `:name` parameters, e.g. `/sandboxes/:sandboxName`. */
   path: string;
   summary: string;
-  /** OAuth scope that allows it (spec section 5); `admin` covers all. */
-  scope: string;
+  /** The noun it belongs to, under which documents list it, e.g. `sandboxes`. */
+  tag: string;
+  /** OAuth scope that allows it (spec section 5); of several, all are needed. `admin` covers all. */
+  scope: string | readonly string[];
+  /** Only administrators of the workspace may, whatever their scopes. */
+  role?: "admin";
+  /** `none`: about the caller and not about one workspace, so none has to be chosen. */
+  workspace?: "none";
   params?: TSchema;
   query?: TSchema;
   body?: TSchema;
   response: TSchema;
+  /** What the answer's headers mean, by their names. */
+  responseHeaders?: Readonly<Record<string, string>>;
+  /** Status codes of failures besides those every operation has (400, 401, 403, 404 with parameters, 413, 429, 500). */
+  errors?: readonly number[];
 };
 
 /** Keeps the literal types of a declaration. */

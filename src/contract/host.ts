@@ -44,19 +44,23 @@ export type Principal = {
   id: string;
   kind: "user" | "service_account";
   role: "admin" | "member";
-  /** Name of the credential's own workspace. */
+  /** The workspace it acts in. */
   workspace: string;
+  /** What the credential allows, never more than the role does; `admin` covers all. */
   scopes: readonly string[];
 };
 
 /** What the edge asks the control plane, answered from its store and cached by the edge. */
 export interface Directory {
-  /** Throws `unauthenticated` when the credential is unknown, expired or revoked. */
-  authenticate(credential: string): Promise<Principal> | Principal;
+  /**
+   * Who asks, acting in that workspace. Throws `unauthenticated` when the credential is unknown, expired or revoked, `forbidden` when
+   * it gives no access to the workspace, and the same `forbidden` when there is no such workspace.
+   */
+  authorize(credential: string, workspace: string | undefined): Promise<Principal> | Principal;
   /** The live sandbox of that name, or undefined. `enabled: false` means it accepts no connections (spec 2.3). */
-  findRoute(workspace: string, sandboxName: string): SandboxRoute | undefined;
+  findRoute(workspace: string, sandboxName: string): Promise<SandboxRoute | undefined> | SandboxRoute | undefined;
   /** The workspace whose id stands in a host-form address, or undefined. */
-  findWorkspaceById(workspaceId: string): string | undefined;
+  findWorkspaceById(workspaceId: string): Promise<string | undefined> | string | undefined;
 }
 
 export type SandboxRoute = { instanceId: string; status: string; enabled: boolean };

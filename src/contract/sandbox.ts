@@ -61,16 +61,19 @@ export const createSandbox = endpoint({
   method: "POST",
   path: "/sandboxes",
   summary: "Create a sandbox; it is usable when the answer arrives",
+  tag: "sandboxes",
   scope: "sandboxes:create",
   query: Type.Object({ createIfNotExist: Type.Optional(Type.Boolean()) }),
   body: SandboxInput,
   response: Sandbox,
+  errors: [409, 422, 503],
 });
 
 export const listSandboxes = endpoint({
   method: "GET",
   path: "/sandboxes",
   summary: "List the workspace's sandboxes",
+  tag: "sandboxes",
   scope: "sandboxes:list",
   query: Type.Object({
     ...PagingQuery,
@@ -86,6 +89,7 @@ export const getSandbox = endpoint({
   method: "GET",
   path: "/sandboxes/:sandboxName",
   summary: "Get a sandbox by name",
+  tag: "sandboxes",
   scope: "sandboxes:get",
   params: SandboxParams,
   query: Type.Object({ show_secrets: Type.Optional(Type.Boolean()) }),
@@ -96,6 +100,7 @@ export const deleteSandbox = endpoint({
   method: "DELETE",
   path: "/sandboxes/:sandboxName",
   summary: "Delete a sandbox and everything in it; its name is free at once",
+  tag: "sandboxes",
   scope: "sandboxes:delete",
   params: SandboxParams,
   response: Sandbox,

@@ -48,9 +48,7 @@ export async function createApp({ authentication, bodyMaxBytes, log, routes }: A
   app.setNotFoundHandler((request, reply) => {
     sendFailure(new AppError("not_found", "There is nothing at this path."), request, reply);
   });
-  app.addHook("onRequest", (request, _reply, done) => {
-    done(guard(request, authentication));
-  });
+  app.addHook("onRequest", (request) => guard(request, authentication));
   app.addHook("onSend", (request, reply, payload, done) => {
     reply.header("server-timing", timingOf(request.raw).header());
     done(null, payload);
@@ -74,21 +72,18 @@ export async function createApp({ authentication, bodyMaxBytes, log, routes }: A
   return app;
 }
 
-/** Undefined when the request may go on; otherwise what to answer. Runs before the body is read. */
-function guard(request: FastifyRequest, authentication: Authentication): Error | undefined {
+/** Runs before the body is read; throws when the request may not go on. */
+async function guard(request: FastifyRequest, authentication: Authentication): Promise<void> {
   const timing = timingOf(request.raw);
   const { endpoint } = request.routeOptions.config;
-  if (endpoint === undefined) return undefined;
+  if (endpoint === undefined) return;
   const startedAt = performance.now();
   try {
     const { headers } = request.raw;
-    const caller = authentication.authenticate(readCredential(headers));
-    request.caller = authentication.enter(caller, readWorkspaceChoice(headers, request.query));
+    const caller = await authentication.authenticate(readCredential(headers));
+    request.caller = await authentication.enter(caller, readWorkspaceChoice(headers, request.query));
     requireScope(request.caller, endpoint);
     request.apiVersion = readApiVersion(headers["blaxel-version"]);
-    return undefined;
-  } catch (error) {
-    return error as Error;
   } finally {
     timing.add("auth", performance.now() - startedAt);
   }

@@ -55,8 +55,18 @@ export async function openControlPlane({
   const authStore = createAuthStore(database);
   const authentication = new Authentication(authStore);
   const store = createSandboxStore(database);
-  const { routes, reconcile } = openSandboxes({ config, host, log, database, sealKey, store, opened });
-  const app = await createApp({ authentication, bodyMaxBytes: config.bodyMaxBytes, log, routes });
+  const parts: Parts = { config, host, log, database, sealKey, opened };
+  const sandboxes = openSandboxes(parts, store);
+  // One line a noun; see Mount.
+  const mounts: Mount[] = [sandboxes.mount];
+  const app = await createApp({
+    authentication,
+    bodyMaxBytes: config.bodyMaxBytes,
+    log,
+    routes: (scope) => {
+      for (const mount of mounts) mount(scope);
+    },
+  });
   opened.defer(() => app.close());
   const stack = opened.move();
   return {
@@ -64,22 +74,25 @@ export async function openControlPlane({
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
     bootstrap,
-    reconcile,
+    reconcile: sandboxes.reconcile,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }
 
-type SandboxesOptions = Pick<ControlPlaneOptions, "config" | "host" | "log"> & {
+/** Adds the operations of a noun below `/v0`. */
+type Mount = (app: FastifyInstance) => void;
+
+/** What a noun is made of. */
+type Parts = Pick<ControlPlaneOptions, "config" | "host" | "log"> & {
   database: Database;
   sealKey: SealKey;
-  store: SandboxStore;
   opened: AsyncDisposableStack;
 };
 
-function openSandboxes({ config, host, log, database, sealKey, store, opened }: SandboxesOptions): {
-  routes: (app: FastifyInstance) => void;
-  reconcile: () => Promise<void>;
-} {
+function openSandboxes(
+  { config, host, log, database, sealKey, opened }: Parts,
+  store: SandboxStore,
+): { mount: Mount; reconcile: () => Promise<void> } {
   const { address, region } = config;
   const creationStore = createCreationStore(database);
   const presenter = createPresenter({ host, sealKey, address, region });
@@ -98,5 +111,5 @@ function openSandboxes({ config, host, log, database, sealKey, store, opened }: 
     poke,
   });
   const list = createSandboxList({ store: createListStore(database), presenter, sealKey });
-  return { routes: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => agreement.run() };
+  return { mount: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => agreement.run() };
 }

@@ -1,6 +1,7 @@
-// What the edge asks, answered from the store without waiting.
+// What the edge asks, answered from the store.
 import type { Directory } from "../contract/host.ts";
-import { roleScopes } from "./auth/caller.ts";
+import { AppError } from "../core/errors.ts";
+import type { Caller } from "./auth/caller.ts";
 import type { Authentication } from "./auth/service.ts";
 import type { AuthStore } from "./auth/store.ts";
 import type { SandboxStore } from "./sandboxes/store.ts";
@@ -8,10 +9,20 @@ import type { SandboxStore } from "./sandboxes/store.ts";
 export type DirectoryOptions = { authentication: Authentication; authStore: AuthStore; sandboxes: SandboxStore };
 
 export function createDirectory({ authentication, authStore, sandboxes }: DirectoryOptions): Directory {
+  /** Whether a workspace exists is not for everyone to know. */
+  const enter = async (caller: Caller, workspace: string | undefined): Promise<Caller> => {
+    try {
+      if (workspace !== undefined) return await authentication.enter(caller, workspace);
+    } catch (error) {
+      if (!(error instanceof AppError && (error.code === "not_found" || error.code === "forbidden"))) throw error;
+    }
+    throw new AppError("forbidden", "The credential does not give access to this workspace.");
+  };
   return {
-    authenticate(credential) {
-      const { principalId, role, workspace } = authentication.authenticate(credential);
-      return { id: principalId, kind: "user", role, workspace, scopes: roleScopes[role] };
+    async authorize(credential, workspace) {
+      const caller = await authentication.authenticate(credential);
+      const { principalId: id, kind, role, scopes, workspace: entered } = await enter(caller, workspace);
+      return { id, kind, role, scopes, workspace: entered };
     },
     findRoute: (workspace, sandboxName) => sandboxes.findRoute(workspace, sandboxName),
     findWorkspaceById: (workspaceId) => authStore.findWorkspaceName(workspaceId),

@@ -1,7 +1,7 @@
 // From a request to the instance it is meant for: address, credential, workspace, route. Nothing here waits for a sleeping sandbox.
 import type { IncomingMessage } from "node:http";
 import { parseHostAddress, parsePathAddress } from "../contract/address.ts";
-import type { Directory } from "../contract/host.ts";
+import type { Directory, Principal } from "../contract/host.ts";
 import { AppError } from "../core/errors.ts";
 import { timingOf } from "../core/timing.ts";
 import { takeCredential } from "./credentials.ts";
@@ -16,26 +16,34 @@ export type ResolveOptions = {
 
 export type Target = { instanceId: string; rest: string };
 
+/** What using a sandbox needs, whatever is done inside. */
+const controlScope = "sandboxes:control";
+
 type Address = { workspace: string | undefined; sandboxName: string; rest: string };
 
 /** Throws a GatewayError when the request may not or cannot go anywhere. Another workspace's sandbox looks like none. */
 export async function resolveTarget(request: IncomingMessage, options: ResolveOptions): Promise<Target> {
   const { directory } = options;
-  const address = findAddress(request, options);
   const credential = takeCredential(request);
+  const address = await findAddress(request, options);
   const timing = timingOf(request);
   const startedAt = performance.now();
-  const principal = await authenticate(directory, credential);
+  const { workspace, scopes } = await authorize(directory, credential, address);
   timing.add("auth", performance.now() - startedAt);
-  const missing = () => new GatewayError("WORKLOAD_NOT_FOUND", `There is no sandbox "${address.sandboxName}" here.`);
-  if (address.workspace === undefined || principal.workspace !== address.workspace) throw missing();
-  const route = directory.findRoute(address.workspace, address.sandboxName);
-  if (route === undefined) throw missing();
+  if (!scopes.includes("admin") && !scopes.includes(controlScope)) {
+    throw new GatewayError("FORBIDDEN", `This needs the scope ${controlScope}, which the credential does not have.`);
+  }
+  const route = await directory.findRoute(workspace, address.sandboxName);
+  if (route === undefined) throw missing(address);
   if (!route.enabled) throw new GatewayError("FORBIDDEN", "The sandbox is disabled and accepts no connections.");
   if (route.status !== "DEPLOYED") {
     throw new GatewayError("WORKLOAD_UNAVAILABLE", `The sandbox is ${route.status} and serves no requests.`);
   }
   return { instanceId: route.instanceId, rest: address.rest };
+}
+
+function missing({ sandboxName }: Address): GatewayError {
+  return new GatewayError("WORKLOAD_NOT_FOUND", `There is no sandbox "${sandboxName}" here.`);
 }
 
 /** The sandbox that the Host header names, if there is a domain for that. */
@@ -46,21 +54,26 @@ export function findHostAddress(
   return sandboxDomain === undefined ? undefined : parseHostAddress(headers.host ?? "", sandboxDomain);
 }
 
-function findAddress(request: IncomingMessage, { directory, pathPrefix, sandboxDomain }: ResolveOptions): Address {
+async function findAddress(
+  request: IncomingMessage,
+  { directory, pathPrefix, sandboxDomain }: ResolveOptions,
+): Promise<Address> {
   const url = request.url ?? "/";
   const byHost = findHostAddress(request, sandboxDomain);
   if (byHost !== undefined) {
-    return { workspace: directory.findWorkspaceById(byHost.workspaceId), sandboxName: byHost.sandboxName, rest: url };
+    const workspace = await directory.findWorkspaceById(byHost.workspaceId);
+    return { workspace, sandboxName: byHost.sandboxName, rest: url };
   }
   const byPath = parsePathAddress(url, pathPrefix);
   if (byPath === undefined) throw new GatewayError("ROUTE_NOT_FOUND", "No sandbox is served at this address.");
   return byPath;
 }
 
-async function authenticate(directory: Directory, credential: string) {
+async function authorize(directory: Directory, credential: string, address: Address): Promise<Principal> {
   try {
-    return await directory.authenticate(credential);
+    return await directory.authorize(credential, address.workspace);
   } catch (error) {
+    if (error instanceof AppError && error.code === "forbidden") throw missing(address);
     if (error instanceof AppError && error.code === "unauthenticated") {
       throw new GatewayError("AUTHENTICATION_FAILED", "The credential is not valid.");
     }

@@ -111,10 +111,12 @@ test("a revoked key is refused from the moment the revocation is confirmed", asy
   const { workspaceId } = bootstrap;
   const { id, apiKey } = await authentication.createApiKey({ workspaceId, userId, name: "short-lived" });
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 200);
-  assert.equal(server.controlPlane.directory.findWorkspaceById(workspaceId), "main");
+  assert.equal(await server.controlPlane.directory.findWorkspaceById(workspaceId), "main");
   await authentication.revokeApiKey(workspaceId, id);
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 401);
-  assert.throws(() => server.controlPlane.directory.authenticate(apiKey), { code: "unauthenticated" });
+  await assert.rejects(async () => server.controlPlane.directory.authorize(apiKey, "main"), {
+    code: "unauthenticated",
+  });
   await assert.rejects(authentication.revokeApiKey(workspaceId, "unknown"), { code: "not_found" });
   assert.equal((await server.call("GET", "/v0/sandboxes")).status, 200);
 });
@@ -155,7 +157,7 @@ test("the directory tells the edge who asks and where a sandbox is", async () =>
   const { directory, bootstrap } = server.controlPlane;
   await server.create({ name: "here" });
   await server.create({ name: "closed", spec: { enabled: false } });
-  const principal = await directory.authenticate(server.apiKey);
+  const principal = await directory.authorize(server.apiKey, "main");
   assert.deepEqual(principal, {
     id: principal.id,
     kind: "user",
@@ -164,18 +166,18 @@ test("the directory tells the edge who asks and where a sandbox is", async () =>
     scopes: ["admin"],
   });
   const [here, closed] = server.host.requests;
-  assert.deepEqual(directory.findRoute("main", "here"), {
+  assert.deepEqual(await directory.findRoute("main", "here"), {
     instanceId: here?.instanceId,
     status: "DEPLOYED",
     enabled: true,
   });
-  assert.deepEqual(directory.findRoute("main", "closed"), {
+  assert.deepEqual(await directory.findRoute("main", "closed"), {
     instanceId: closed?.instanceId,
     status: "DEPLOYED",
     enabled: false,
   });
-  assert.equal(directory.findRoute("other", "here"), undefined);
-  assert.equal(directory.findRoute("main", "nobody"), undefined);
-  assert.equal(directory.findWorkspaceById(bootstrap.workspaceId), "main");
-  assert.equal(directory.findWorkspaceById("zzzzzzzzz"), undefined);
+  assert.equal(await directory.findRoute("other", "here"), undefined);
+  assert.equal(await directory.findRoute("main", "nobody"), undefined);
+  assert.equal(await directory.findWorkspaceById(bootstrap.workspaceId), "main");
+  assert.equal(await directory.findWorkspaceById("zzzzzzzzz"), undefined);
 });

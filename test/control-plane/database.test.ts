@@ -35,8 +35,8 @@ test("prepared reads see commits at once and never an open transaction", async (
   const { database } = temporary;
   const count = database.prepareRead<{ count: number }>("select count(*) as count from users");
   const remembered = database.prepareRememberedRead<{ name: string }>("select name from users where id = ?");
-  const both = () => [count.first()?.count, remembered.first("a")?.name];
-  assert.deepEqual(both(), [0, undefined]);
+  const both = async () => [(await count.first())?.count, (await remembered.first("a"))?.name];
+  assert.deepEqual(await both(), [0, undefined]);
   const inside = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   const transaction = database.kysely.transaction().execute(async (queries) => {
@@ -45,14 +45,14 @@ test("prepared reads see commits at once and never an open transaction", async (
     await release.promise;
   });
   await inside.promise;
-  assert.deepEqual(both(), [0, undefined]);
+  assert.deepEqual(await both(), [0, undefined]);
   release.resolve();
   await transaction;
-  assert.deepEqual(both(), [1, "ann"]);
+  assert.deepEqual(await both(), [1, "ann"]);
   await database.kysely.updateTable("users").set({ name: "anna" }).where("id", "=", "a").execute();
-  assert.deepEqual(both(), [1, "anna"]);
+  assert.deepEqual(await both(), [1, "anna"]);
   await database.kysely.deleteFrom("users").where("id", "=", "a").execute();
-  assert.deepEqual(both(), [0, undefined]);
+  assert.deepEqual(await both(), [0, undefined]);
 });
 
 test("a transaction that fails leaves nothing", async () => {
@@ -128,7 +128,7 @@ test("the newest events of a sandbox are kept", async () => {
     const [from, to] = change % 2 === 0 ? (["DEPLOYED", "FAILED"] as const) : (["FAILED", "DEPLOYED"] as const);
     assert.ok(await store.changeStatus(record.id, { from: [from], to, message: `change ${change}` }));
   }
-  const events = store.findEvents(record.id);
+  const events = await store.findEvents(record.id);
   assert.equal(events.length, eventsMax);
   assert.equal(events.at(-1)?.message, `change ${eventsMax + 19}`);
   assert.equal(events[0]?.message, "change 20");

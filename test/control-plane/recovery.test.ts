@@ -186,7 +186,7 @@ test("a sandbox whose instance the host has lost is FAILED, says why, and gives 
   assert.equal(body.errors.length, 1);
   const [error] = body.errors;
   assert.deepEqual([error.code, error.fatal, error.instance], ["INSTANCE_LOST", true, unlucky?.instanceId]);
-  assert.equal(server.controlPlane.directory.findRoute("main", "unlucky"), undefined);
+  assert.equal(await server.controlPlane.directory.findRoute("main", "unlucky"), undefined);
   assert.equal((await server.call("GET", "/v0/sandboxes/lucky")).body.status, "DEPLOYED");
   assert.equal((await server.create({ name: "unlucky" })).body.status, "DEPLOYED");
   await until("what was left of it is gone", async () => {
@@ -210,8 +210,8 @@ test("a sandbox whose instance the host has found again is what it was, unless i
   await server.controlPlane.reconcile();
   const { body } = await server.call("GET", "/v0/sandboxes/found");
   assert.deepEqual([body.status, body.errors], ["DEPLOYED", []]);
-  assert.equal(server.controlPlane.directory.findRoute("main", "found")?.instanceId, lost[0]?.instanceId);
-  const route = server.controlPlane.directory.findRoute("main", "replaced");
+  assert.equal((await server.controlPlane.directory.findRoute("main", "found"))?.instanceId, lost[0]?.instanceId);
+  const route = await server.controlPlane.directory.findRoute("main", "replaced");
   assert.equal(route?.instanceId, requests[2]?.instanceId);
 });
 

@@ -62,7 +62,7 @@ test("a deleted sandbox frees its name at once, and its record stays readable as
   const deleted = await server.call("DELETE", "/v0/sandboxes/again");
   assert.equal(deleted.status, 200);
   assert.equal(deleted.body.status, "DELETING");
-  assert.equal(server.controlPlane.directory.findRoute("main", "again"), undefined);
+  assert.equal(await server.controlPlane.directory.findRoute("main", "again"), undefined);
   const gone = await untilStatus(server, "again", "TERMINATED");
   assert.equal(gone.status, 200);
   assert.equal(gone.body.state, undefined);

@@ -24,11 +24,12 @@ const routes: Record<string, { instanceId: string; status: string; enabled: bool
 };
 
 const directory: Directory = {
-  authenticate: (credential) => {
+  authorize: (credential, wanted) => {
     if (credential === "breaks") throw new Error("the store is on fire, and its secret is hunter2");
     const workspace = { [apiKey]: "main", "key-of-other": "other" }[credential];
     if (workspace === undefined) throw new AppError("unauthenticated", "unknown");
-    return { id: "tester", kind: "service_account", role: "admin", workspace, scopes: [] };
+    if (workspace !== wanted) throw new AppError("forbidden", "another workspace");
+    return { id: "tester", kind: "service_account", role: "admin", workspace, scopes: ["admin"] };
   },
   findRoute: (workspace, name) => routes[`${workspace}/${name}`],
   findWorkspaceById: (id) => ({ w1: "main", w2: "other" })[id],

@@ -97,7 +97,7 @@ export class HostHarness implements AsyncDisposable {
       }),
     );
     const directory: Directory = {
-      authenticate: (credential) => authenticate(credential),
+      authorize: (credential) => authenticate(credential),
       findRoute: (workspace, name) => (workspace === "main" ? this.routes.get(name) : undefined),
       findWorkspaceById: (id) => (id === "w1" ? "main" : undefined),
     };
@@ -191,7 +191,13 @@ export class HostHarness implements AsyncDisposable {
 
 function authenticate(credential: string) {
   if (credential !== apiKey) throw new AppError("unauthenticated", "unknown");
-  return { id: "tester", kind: "service_account" as const, role: "admin" as const, workspace: "main", scopes: [] };
+  return {
+    id: "tester",
+    kind: "service_account" as const,
+    role: "admin" as const,
+    workspace: "main",
+    scopes: ["admin"],
+  };
 }
 
 /** One image, which is this machine itself: the mock driver isolates nothing. */

@@ -34,6 +34,7 @@ export const getHealth = endpoint({
   method: "GET",
   path: "/health",
   summary: "Report the health, version and upgrades of the sandbox API",
+  tag: "health",
   scope: "sandboxes:control",
   response: HealthReport,
 });

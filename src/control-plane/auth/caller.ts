@@ -5,14 +5,19 @@ import { AppError } from "../../core/errors.ts";
 export type Role = "admin" | "member";
 
 export type Caller = {
-  /** The user's id. */
+  /** The user's or service account's id. */
   principalId: string;
+  kind: "user" | "service_account";
   /** Recorded as `createdBy`. */
   principalName: string;
   role: Role;
   /** The workspace the request is about, which need not be the credential's own. */
   workspaceId: string;
   workspace: string;
+  /** What the credential allows, never more than the role does; `admin` covers all. */
+  scopes: readonly string[];
+  /** Names the credential in logs, limits and the audit log; reveals nothing of it. */
+  credentialId: string;
 };
 
 const memberScopes = ["create", "delete", "get", "list", "update", "control"].map((verb) => `sandboxes:${verb}`);
@@ -20,8 +25,13 @@ const memberScopes = ["create", "delete", "get", "list", "update", "control"].ma
 /** `admin` covers every scope. */
 export const roleScopes: Readonly<Record<Role, readonly string[]>> = { admin: ["admin"], member: memberScopes };
 
-export function requireScope(caller: Caller, { scope }: Endpoint): void {
-  const scopes = roleScopes[caller.role];
-  if (scopes.includes("admin") || scopes.includes(scope)) return;
-  throw new AppError("forbidden", `This needs the scope ${scope}, which the role ${caller.role} does not have.`);
+/** Throws `forbidden` unless the caller's role and scopes allow the operation. */
+export function requireScope({ role, scopes }: Caller, endpoint: Endpoint): void {
+  if (endpoint.role === "admin" && role !== "admin") {
+    throw new AppError("forbidden", "Only administrators of the workspace may do this.");
+  }
+  const wanted = typeof endpoint.scope === "string" ? [endpoint.scope] : endpoint.scope;
+  const missing = scopes.includes("admin") ? undefined : wanted.find((scope) => !scopes.includes(scope));
+  if (missing === undefined) return;
+  throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`);
 }

@@ -2,7 +2,7 @@
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import { generateApiKey, hashApiKey } from "./api-keys.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, roleScopes } from "./caller.ts";
 import type { AuthStore, CredentialRow } from "./store.ts";
 
 export class Authentication {
@@ -13,19 +13,28 @@ export class Authentication {
   }
 
   /** Throws `unauthenticated` when the credential is unknown, expired or revoked. */
-  authenticate(credential: string): Caller {
-    const { user_id, user_name, workspace_id, workspace, role } = this.#verify(credential);
-    return { principalId: user_id, principalName: user_name, role, workspaceId: workspace_id, workspace };
+  async authenticate(credential: string): Promise<Caller> {
+    const { key_id, user_id, user_name, workspace_id, workspace, role } = await this.#verify(credential);
+    return {
+      principalId: user_id,
+      kind: "user",
+      principalName: user_name,
+      role,
+      workspaceId: workspace_id,
+      workspace,
+      scopes: roleScopes[role],
+      credentialId: key_id,
+    };
   }
 
   /** The caller acting in a workspace chosen by name; its own when none is. */
-  enter(caller: Caller, workspace: string | undefined): Caller {
+  async enter(caller: Caller, workspace: string | undefined): Promise<Caller> {
     if (workspace === undefined || workspace === caller.workspace) return caller;
-    const workspaceId = isWorkspaceName(workspace) ? this.#store.findWorkspaceId(workspace) : undefined;
+    const workspaceId = isWorkspaceName(workspace) ? await this.#store.findWorkspaceId(workspace) : undefined;
     if (workspaceId === undefined) throw new AppError("not_found", "There is no such workspace.");
-    const role = this.#store.findRole(workspaceId, caller.principalId);
+    const role = await this.#store.findRole(workspaceId, caller.principalId);
     if (role === undefined) throw new AppError("forbidden", "The credential does not give access to this workspace.");
-    return { ...caller, workspace, workspaceId, role };
+    return { ...caller, workspace, workspaceId, role, scopes: roleScopes[role] };
   }
 
   /** The key is returned here and never again. */
@@ -57,8 +66,8 @@ export class Authentication {
   }
 
   /** Looked up by hash: neither the key nor its timing tells anything. The store keeps answers in memory until a change. */
-  #verify(credential: string): CredentialRow {
-    const row = this.#store.findCredential(hashApiKey(credential));
+  async #verify(credential: string): Promise<CredentialRow> {
+    const row = await this.#store.findCredential(hashApiKey(credential));
     if (row === undefined || row.revoked_at !== null) throw rejected();
     if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw rejected();
     return row;

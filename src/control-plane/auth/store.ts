@@ -33,9 +33,9 @@ export function createAuthStore(database: Database) {
   );
   return {
     findCredential: (tokenHash: string) => credential.first(tokenHash),
-    findWorkspaceId: (name: string) => workspaceByName.first(name)?.id,
-    findWorkspaceName: (id: string) => workspaceById.first(id)?.name,
-    findRole: (workspaceId: string, userId: string) => membership.first(workspaceId, userId)?.role,
+    findWorkspaceId: async (name: string) => (await workspaceByName.first(name))?.id,
+    findWorkspaceName: async (id: string) => (await workspaceById.first(id))?.name,
+    findRole: async (workspaceId: string, userId: string) => (await membership.first(workspaceId, userId))?.role,
     async insertApiKey(row: ApiKeysTable): Promise<void> {
       await database.kysely.insertInto("api_keys").values(row).execute();
       await database.flush();

@@ -4,16 +4,20 @@ import type { Tables } from "./tables.ts";
 
 export type Value = string | number | null;
 
-/** A synchronous query on committed data, prepared once; its text keeps to SQL that every supported database has. */
+/** Answers at once where the database is in this process, and later where it is a server: always `await` it. */
+export type Eventual<Result> = Result | Promise<Result>;
+
+/** A query on committed data, prepared once; its text keeps to SQL that every supported database has, with `?` for values. */
 export type PreparedRead<Row> = {
-  first(...values: Value[]): Row | undefined;
-  all(...values: Value[]): Row[];
+  first(...values: Value[]): Eventual<Row | undefined>;
+  all(...values: Value[]): Eventual<Row[]>;
 };
 
 /** The same for questions asked again and again: the row is kept until something is committed, and must not be changed. */
-export type RememberedRead<Row> = { first(...values: Value[]): Readonly<Row> | undefined };
+export type RememberedRead<Row> = { first(...values: Value[]): Eventual<Readonly<Row> | undefined> };
 
 export type Database = AsyncDisposable & {
+  readonly dialect: "sqlite" | "postgres";
   readonly kysely: Kysely<Tables>;
   prepareRead<Row>(text: string): PreparedRead<Row>;
   /** For small rows: up to ten thousand of them are kept. */

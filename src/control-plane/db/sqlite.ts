@@ -32,6 +32,7 @@ export async function openSqlite(path: string): Promise<Database> {
   opened.defer(() => log.sync());
   const stack = opened.move();
   return {
+    dialect: "sqlite",
     kysely,
     prepareRead<Row>(text: string): PreparedRead<Row> {
       const statement = reader.prepare(text);

@@ -25,8 +25,8 @@ export function createCreationStore(database: Database) {
       where workspace_id = ? and principal_id = ? and key = ? and expires_at > ?`,
   );
   return {
-    findEarlier(workspaceId: string, principalId: string, key: string): EarlierRequest | undefined {
-      const row = earlier.first(workspaceId, principalId, key, new Date().toISOString());
+    async findEarlier(workspaceId: string, principalId: string, key: string): Promise<EarlierRequest | undefined> {
+      const row = await earlier.first(workspaceId, principalId, key, new Date().toISOString());
       return row && { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
     },
 

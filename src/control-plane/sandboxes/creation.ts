@@ -85,11 +85,13 @@ export class Creations implements AsyncDisposable {
     const { caller, reuse } = request;
     for (let attempt = 1; attempt <= nameAttemptsMax; attempt++) {
       const name = draft.name ?? generateName("sandbox");
-      const existing = store.findByName(caller.workspaceId, name);
+      const existing = await store.findByName(caller.workspaceId, name);
       if (existing !== undefined && allows(existing.status, "hold_name")) {
         if (draft.name === undefined) continue;
         if (!reuse) throw this.#nameTaken(existing);
-        if (allows(existing.status, "reuse")) return presenter.present(existing, caller, store.findEvents(existing.id));
+        if (allows(existing.status, "reuse")) {
+          return presenter.present(existing, caller, await store.findEvents(existing.id));
+        }
         // Another creation of the name is under way: its outcome decides.
         await this.#waitFor(existing);
         continue;

@@ -79,7 +79,7 @@ export function createReconciler({ host, store, creationStore, creations, log }:
     const now = Date.now();
     for await (const ids of walk(store, ["TERMINATED"])) {
       for (const id of ids) {
-        const record = store.findById(id);
+        const record = await store.findById(id);
         if (record !== undefined && isPastRetention(record, now)) await store.remove(id, "TERMINATED");
       }
     }

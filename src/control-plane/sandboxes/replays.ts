@@ -45,17 +45,18 @@ export class Replays {
       requireSame(underWay, fingerprint);
       return underWay.answer;
     }
-    const earlier = timing.measureSync("store", () =>
-      creationStore.findEarlier(caller.workspaceId, caller.principalId, key),
-    );
-    if (earlier !== undefined) {
-      requireSame(earlier, fingerprint);
-      return Promise.resolve(this.#open(earlier, caller, key));
-    }
-    const expiresAt = new Date(Date.now() + config.idempotencyTtlMs).toISOString();
-    const answer = work({ principalId: caller.principalId, key, fingerprint, expiresAt }).finally(() => {
-      this.#underWay.delete(owner);
-    });
+    const answerOnce = async (): Promise<Sandbox> => {
+      const earlier = await timing.measure("store", async () =>
+        creationStore.findEarlier(caller.workspaceId, caller.principalId, key),
+      );
+      if (earlier !== undefined) {
+        requireSame(earlier, fingerprint);
+        return this.#open(earlier, caller, key);
+      }
+      const expiresAt = new Date(Date.now() + config.idempotencyTtlMs).toISOString();
+      return work({ principalId: caller.principalId, key, fingerprint, expiresAt });
+    };
+    const answer = answerOnce().finally(() => this.#underWay.delete(owner));
     this.#underWay.set(owner, { fingerprint, answer });
     return answer;
   }

@@ -44,13 +44,13 @@ export function mountSandboxes(app: FastifyInstance, { service, creations, list 
     return reply.send(Readable.from(writeArray(first.value, chunks)));
   });
 
-  implement(app, getSandbox, ({ params, query }, request, reply) => {
+  implement(app, getSandbox, async ({ params, query }, request, reply) => {
     const caller = callerOf(request);
     const { sandboxName } = params;
     const timing = timingOf(request.raw);
-    if (query.show_secrets) return timing.measureSync("store", () => service.getWithSecrets(caller, sandboxName));
+    if (query.show_secrets) return timing.measure("store", () => service.getWithSecrets(caller, sandboxName));
     const serialize = (sandbox: Sandbox): string => reply.serializeInput(sandbox, "200") as string;
-    const text = timing.measureSync("store", () => service.getText(caller, sandboxName, serialize));
+    const text = await timing.measure("store", () => service.getText(caller, sandboxName, serialize));
     return reply.header("content-type", "application/json; charset=utf-8").send(text);
   });
 

@@ -21,8 +21,8 @@ export type SandboxServiceOptions = {
 export type SandboxService = ReturnType<typeof createSandboxService>;
 
 export function createSandboxService({ store, creations, presenter, views, poke }: SandboxServiceOptions) {
-  const getRecord = (caller: Caller, name: string): SandboxRecord => {
-    const record = isName(name) ? store.findByName(caller.workspaceId, name) : undefined;
+  const getRecord = async (caller: Caller, name: string): Promise<SandboxRecord> => {
+    const record = isName(name) ? await store.findByName(caller.workspaceId, name) : undefined;
     if (record === undefined || isPastRetention(record, Date.now())) {
       throw notFound();
     }
@@ -30,31 +30,31 @@ export function createSandboxService({ store, creations, presenter, views, poke 
   };
   return {
     /** The sandbox that has the name, else the last one that had it while its record is kept. */
-    getText(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): string {
-      const text = isName(name) ? views.find(caller, name, serialize) : undefined;
+    async getText(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): Promise<string> {
+      const text = isName(name) ? await views.find(caller, name, serialize) : undefined;
       if (text === undefined) throw notFound();
       return text;
     },
 
-    getWithSecrets(caller: Caller, name: string): Sandbox {
+    async getWithSecrets(caller: Caller, name: string): Promise<Sandbox> {
       if (caller.role !== "admin") {
         throw new AppError("forbidden", "Only administrators of the workspace may see secret values.");
       }
-      const record = getRecord(caller, name);
-      return presenter.present(record, caller, store.findEvents(record.id), true);
+      const record = await getRecord(caller, name);
+      return presenter.present(record, caller, await store.findEvents(record.id), true);
     },
 
     /** Answers once the deletion is certain: the name is free and no request reaches it. The reconciler removes the rest. */
     async delete(caller: Caller, name: string): Promise<Sandbox> {
-      const { id, status } = getRecord(caller, name);
+      const { id, status } = await getRecord(caller, name);
       if (!allows(status, "delete")) throw new AppError("not_found", "The sandbox is gone already.");
       const from = statusesThatAllow("delete").filter((each) => each !== "DELETING");
       const changed = await store.changeStatus(id, { from, to: "DELETING", by: caller.principalName });
       if (changed) creations.abort(id);
       poke();
-      const record = store.findById(id);
+      const record = await store.findById(id);
       if (record === undefined) throw new AppError("not_found", "The sandbox is gone already.");
-      return presenter.present(record, caller, store.findEvents(id));
+      return presenter.present(record, caller, await store.findEvents(id));
     },
   };
 }

@@ -1,4 +1,4 @@
-// Queries about sandboxes. Hot reads are prepared and synchronous; every change is one transaction that also records its event.
+// Queries about sandboxes. Hot reads are prepared; every change is one transaction that also records its event.
 import type { InfrastructureError, SandboxRoute } from "../../contract/host.ts";
 import type { CoreEvent } from "../../contract/metadata.ts";
 import { allows, type SandboxStatus } from "../../contract/sandbox-status.ts";
@@ -86,19 +86,19 @@ function createReads(database: Database) {
       where w.name = ? and s.name = ? and s.holds_name = 1`,
   );
   return {
-    findByName(workspaceId: string, name: string): SandboxRecord | undefined {
-      const row = byName.first(workspaceId, name);
+    async findByName(workspaceId: string, name: string): Promise<SandboxRecord | undefined> {
+      const row = await byName.first(workspaceId, name);
       return row && fromRow(row);
     },
     /** Which record a name stands for and whether it has changed: a fraction of the cost of reading it. */
     findRevision: (workspaceId: string, name: string) => revisionByName.first(workspaceId, name),
-    findById(id: string): SandboxRecord | undefined {
-      const row = byId.first(id);
+    async findById(id: string): Promise<SandboxRecord | undefined> {
+      const row = await byId.first(id);
       return row && fromRow(row);
     },
-    findEvents: (id: string): CoreEvent[] => events.all(id).map(fromEventRow),
-    findRoute(workspace: string, name: string): SandboxRoute | undefined {
-      const row = route.first(workspace, name);
+    findEvents: async (id: string): Promise<CoreEvent[]> => (await events.all(id)).map(fromEventRow),
+    async findRoute(workspace: string, name: string): Promise<SandboxRoute | undefined> {
+      const row = await route.first(workspace, name);
       return row && { instanceId: row.id, status: row.status, enabled: row.enabled === 1 };
     },
   };

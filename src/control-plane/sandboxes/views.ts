@@ -20,8 +20,12 @@ export type SandboxViews = ReturnType<typeof createSandboxViews>;
 export function createSandboxViews({ store, presenter }: ViewsOptions) {
   const views = new BoundedMap<string, View>(viewsMax);
 
-  const render = (record: SandboxRecord, caller: Caller, serialize: (sandbox: Sandbox) => string): View => {
-    const sandbox = { ...presenter.presentRecord(record, caller), events: store.findEvents(record.id) };
+  const render = async (
+    record: SandboxRecord,
+    caller: Caller,
+    serialize: (sandbox: Sandbox) => string,
+  ): Promise<View> => {
+    const sandbox = { ...presenter.presentRecord(record, caller), events: await store.findEvents(record.id) };
     const view = { revision: record.revision, record, open: serialize(sandbox).slice(0, -1) };
     if (view.open.length <= viewMaxLength) views.set(record.id, view);
     return view;
@@ -29,14 +33,14 @@ export function createSandboxViews({ store, presenter }: ViewsOptions) {
 
   return {
     /** The sandbox of that name with its secrets masked, or undefined. Store and host are asked each time. */
-    find(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): string | undefined {
-      const found = store.findRevision(caller.workspaceId, name);
+    async find(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): Promise<string | undefined> {
+      const found = await store.findRevision(caller.workspaceId, name);
       if (found === undefined) return undefined;
       let view = views.get(found.id);
       if (view?.revision !== found.revision) {
-        const record = store.findById(found.id);
+        const record = await store.findById(found.id);
         if (record === undefined) return undefined;
-        view = render(record, caller, serialize);
+        view = await render(record, caller, serialize);
       }
       if (isPastRetention(view.record, Date.now())) return undefined;
       return `${view.open},${JSON.stringify(presenter.presentLive(view.record)).slice(1)}`;
