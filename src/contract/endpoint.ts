@@ -16,12 +16,16 @@ export type Endpoint = {
   workspace?: "none";
   params?: TSchema;
   query?: TSchema;
+  /** For documents; handlers read and check headers themselves. */
+  headers?: TSchema;
   body?: TSchema;
   response: TSchema;
   /** What the answer's headers mean, by their names. */
   responseHeaders?: Readonly<Record<string, string>>;
   /** Status codes of failures besides those every operation has (400, 401, 403, 404 with parameters, 413, 429, 500). */
   errors?: readonly number[];
+  /** The body of failures, where it is not the surface's usual one. */
+  errorBody?: TSchema;
 };
 
 /** Keeps the literal types of a declaration. */

@@ -31,36 +31,45 @@ export const Labels = Type.Record(
   },
 );
 
-export const MetadataInput = Type.Object({
-  name: Type.Optional(Name),
-  displayName: Type.Optional(Type.String({ maxLength: displayNameMaxLength })),
-  externalId: Type.Optional(ExternalId),
-  labels: Type.Optional(Labels),
-});
+export const MetadataInput = Type.Object(
+  {
+    name: Type.Optional(Name),
+    displayName: Type.Optional(Type.String({ maxLength: displayNameMaxLength })),
+    externalId: Type.Optional(ExternalId),
+    labels: Type.Optional(Labels),
+  },
+  { title: "MetadataInput" },
+);
 export type MetadataInput = Static<typeof MetadataInput>;
 
-export const Metadata = Type.Object({
-  name: Type.String(),
-  displayName: Type.Optional(Type.String()),
-  externalId: Type.Optional(Type.String()),
-  labels: Type.Optional(Type.Record(Type.String(), Type.String())),
-  createdAt: Type.String(),
-  updatedAt: Type.String(),
-  createdBy: Type.String(),
-  updatedBy: Type.String(),
-  plan: Type.Optional(Type.String()),
-  url: Type.Optional(Type.String()),
-  workspace: Type.String(),
-});
+export const Metadata = Type.Object(
+  {
+    name: Type.String(),
+    displayName: Type.Optional(Type.String()),
+    externalId: Type.Optional(Type.String()),
+    labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+    createdAt: Type.String(),
+    updatedAt: Type.String(),
+    createdBy: Type.String(),
+    updatedBy: Type.String(),
+    plan: Type.Optional(Type.String()),
+    url: Type.Optional(Type.String()),
+    workspace: Type.String(),
+  },
+  { title: "Metadata" },
+);
 export type Metadata = Static<typeof Metadata>;
 
 /** Something that happened to a deployed resource (spec 2.12). */
-export const CoreEvent = Type.Object({
-  canaryRevision: Type.Optional(Type.String()),
-  message: Type.Optional(Type.String()),
-  revision: Type.Optional(Type.String()),
-  status: Type.Optional(Type.String()),
-  time: Type.String(),
-  type: Type.String(),
-});
+export const CoreEvent = Type.Object(
+  {
+    canaryRevision: Type.Optional(Type.String()),
+    message: Type.Optional(Type.String()),
+    revision: Type.Optional(Type.String()),
+    status: Type.Optional(Type.String()),
+    time: Type.String(),
+    type: Type.String(),
+  },
+  { title: "CoreEvent" },
+);
 export type CoreEvent = Static<typeof CoreEvent>;

@@ -21,12 +21,15 @@ export const PagingQuery = {
   anchor: Type.Optional(Type.Enum(["end"])),
 };
 
-export const PaginationMeta = Type.Object({
-  hasMore: Type.Boolean(),
-  /** Absent on the last page. */
-  nextCursor: Type.Optional(Type.String()),
-  total: Type.Integer(),
-});
+export const PaginationMeta = Type.Object(
+  {
+    hasMore: Type.Boolean(),
+    /** Absent on the last page. */
+    nextCursor: Type.Optional(Type.String()),
+    total: Type.Integer(),
+  },
+  { title: "PaginationMeta" },
+);
 export type PaginationMeta = Static<typeof PaginationMeta>;
 
 /** Either form of a list, by the version the caller asked for. */

@@ -44,15 +44,21 @@ const network = {
   forbiddenDomains: Type.Optional(Texts),
 };
 
-export const SandboxNetworkInput = Type.Object({
-  ...network,
-  proxy: Type.Optional(
-    Type.Object({ ...proxyConfig, routing: Type.Optional(Type.Array(ProxyTargetInput, { maxItems: 100 })) }),
-  ),
-});
+export const SandboxNetworkInput = Type.Object(
+  {
+    ...network,
+    proxy: Type.Optional(
+      Type.Object({ ...proxyConfig, routing: Type.Optional(Type.Array(ProxyTargetInput, { maxItems: 100 })) }),
+    ),
+  },
+  { title: "SandboxNetworkInput" },
+);
 export type SandboxNetworkInput = Static<typeof SandboxNetworkInput>;
 
-export const SandboxNetwork = Type.Object({
-  ...network,
-  proxy: Type.Optional(Type.Object({ ...proxyConfig, routing: Type.Optional(Type.Array(ProxyTarget)) })),
-});
+export const SandboxNetwork = Type.Object(
+  {
+    ...network,
+    proxy: Type.Optional(Type.Object({ ...proxyConfig, routing: Type.Optional(Type.Array(ProxyTarget)) })),
+  },
+  { title: "SandboxNetwork" },
+);

@@ -13,21 +13,27 @@ export const envsMaxBytes = 1_000_000;
 /** Stands for a secret value in answers. */
 export const secretMask = "********";
 
-export const Port = Type.Object({
-  target: Type.Integer({ minimum: 1, maximum: 65535 }),
-  name: Type.Optional(Type.String({ maxLength: 63 })),
-  protocol: Type.Optional(Type.Enum(["HTTP", "TCP", "UDP", "TLS"])),
-});
+export const Port = Type.Object(
+  {
+    target: Type.Integer({ minimum: 1, maximum: 65535 }),
+    name: Type.Optional(Type.String({ maxLength: 63 })),
+    protocol: Type.Optional(Type.Enum(["HTTP", "TCP", "UDP", "TLS"])),
+  },
+  { title: "Port" },
+);
 export type Port = Static<typeof Port>;
 
-export const Env = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 255, pattern: "^[^=\\u0000]+$", rule: "without `=` and NUL" }),
-  value: Type.Optional(Type.String({ pattern: "^[^\\u0000]*$", rule: "without NUL" })),
-  secret: Type.Optional(Type.Boolean()),
-});
+export const Env = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 255, pattern: "^[^=\\u0000]+$", rule: "without `=` and NUL" }),
+    value: Type.Optional(Type.String({ pattern: "^[^\\u0000]*$", rule: "without NUL" })),
+    secret: Type.Optional(Type.Boolean()),
+  },
+  { title: "Env" },
+);
 export type Env = Static<typeof Env>;
 
-const EnvInput = Type.Object({ ...Env.properties, valueFrom: Type.Optional(Type.Unknown()) });
+const EnvInput = Type.Object({ ...Env.properties, valueFrom: Type.Optional(Type.Unknown()) }, { title: "EnvInput" });
 
 const Duration = Type.String({
   pattern: "^[0-9]{1,12}[smhdw]$",
@@ -58,33 +64,45 @@ const runtime = {
   ),
 };
 
-export const SandboxRuntime = Type.Object({ ...runtime, envs: Type.Optional(Type.Array(Env)) });
-const SandboxRuntimeInput = Type.Object({
-  ...runtime,
-  envs: Type.Optional(Type.Array(EnvInput, { maxItems: 1000 })),
-});
+export const SandboxRuntime = Type.Object(
+  { ...runtime, envs: Type.Optional(Type.Array(Env)) },
+  { title: "SandboxRuntime" },
+);
+const SandboxRuntimeInput = Type.Object(
+  {
+    ...runtime,
+    envs: Type.Optional(Type.Array(EnvInput, { maxItems: 1000 })),
+  },
+  { title: "SandboxRuntimeInput" },
+);
 
-export const SandboxLifecycle = Type.Object({
-  expirationPolicies: Type.Optional(
-    Type.Array(
-      Type.Object({
-        action: Type.Optional(Type.Enum(["delete"])),
-        type: Type.Optional(Type.Enum(["ttl-idle", "ttl-max-age", "date"])),
-        value: Type.Optional(Type.String({ maxLength: 64 })),
-      }),
-      { maxItems: 100 },
+export const SandboxLifecycle = Type.Object(
+  {
+    expirationPolicies: Type.Optional(
+      Type.Array(
+        Type.Object({
+          action: Type.Optional(Type.Enum(["delete"])),
+          type: Type.Optional(Type.Enum(["ttl-idle", "ttl-max-age", "date"])),
+          value: Type.Optional(Type.String({ maxLength: 64 })),
+        }),
+        { maxItems: 100 },
+      ),
     ),
-  ),
-  terminatedRetention: Type.Optional(Duration),
-});
+    terminatedRetention: Type.Optional(Duration),
+  },
+  { title: "SandboxLifecycle" },
+);
 
-export const VolumeAttachment = Type.Object({
-  mountPath: Type.Optional(Type.String({ maxLength: 4096 })),
-  name: Type.Optional(Type.String({ maxLength: 63 })),
-  readOnly: Type.Optional(Type.Boolean()),
-  sizeMb: Type.Optional(Type.Integer({ minimum: 1 })),
-  type: Type.Optional(Type.Enum(["persistent", "ephemeral"])),
-});
+export const VolumeAttachment = Type.Object(
+  {
+    mountPath: Type.Optional(Type.String({ maxLength: 4096 })),
+    name: Type.Optional(Type.String({ maxLength: 63 })),
+    readOnly: Type.Optional(Type.Boolean()),
+    sizeMb: Type.Optional(Type.Integer({ minimum: 1 })),
+    type: Type.Optional(Type.Enum(["persistent", "ephemeral"])),
+  },
+  { title: "VolumeAttachment" },
+);
 
 const spec = {
   enabled: Type.Optional(Type.Boolean()),
@@ -94,16 +112,22 @@ const spec = {
   volumes: Type.Optional(Type.Array(VolumeAttachment, { maxItems: 100 })),
 };
 
-export const SandboxSpec = Type.Object({
-  ...spec,
-  runtime: Type.Optional(SandboxRuntime),
-  network: Type.Optional(SandboxNetwork),
-});
+export const SandboxSpec = Type.Object(
+  {
+    ...spec,
+    runtime: Type.Optional(SandboxRuntime),
+    network: Type.Optional(SandboxNetwork),
+  },
+  { title: "SandboxSpec" },
+);
 export type SandboxSpec = Static<typeof SandboxSpec>;
 
-export const SandboxSpecInput = Type.Object({
-  ...spec,
-  runtime: Type.Optional(SandboxRuntimeInput),
-  network: Type.Optional(SandboxNetworkInput),
-});
+export const SandboxSpecInput = Type.Object(
+  {
+    ...spec,
+    runtime: Type.Optional(SandboxRuntimeInput),
+    network: Type.Optional(SandboxNetworkInput),
+  },
+  { title: "SandboxSpecInput" },
+);
 export type SandboxSpecInput = Static<typeof SandboxSpecInput>;

@@ -1,6 +1,7 @@
 // The Sandbox resource (spec 2.1) and the operations on it.
 import Type, { type Static } from "typebox";
 import { endpoint } from "./endpoint.ts";
+import { SandboxErrorBody } from "./error.ts";
 import { CoreEvent, ExternalId, Metadata, MetadataInput } from "./metadata.ts";
 import { ListOf, PagingQuery } from "./page.ts";
 import { SandboxSpec, SandboxSpecInput } from "./sandbox-spec.ts";
@@ -9,49 +10,58 @@ import { sandboxStatuses } from "./sandbox-status.ts";
 /** The generation whose kernel features these sandboxes have. */
 export const nodeGeneration = "mk3.0";
 
-export const InfrastructureError = Type.Object({
-  code: Type.String(),
-  fatal: Type.Boolean(),
-  instance: Type.String(),
-  message: Type.String(),
-  time: Type.String(),
-});
+export const InfrastructureError = Type.Object(
+  {
+    code: Type.String(),
+    fatal: Type.Boolean(),
+    instance: Type.String(),
+    message: Type.String(),
+    time: Type.String(),
+  },
+  { title: "SandboxInfrastructureError" },
+);
 
-const SandboxArchive = Type.Object({
-  createdAt: Type.Optional(Type.String()),
-  generation: Type.Optional(Type.String()),
-  key: Type.Optional(Type.String()),
-  size: Type.Optional(Type.Integer()),
-  startedAt: Type.Optional(Type.String()),
-  restoreStartedAt: Type.Optional(Type.String()),
-  restore: Type.Optional(
-    Type.Object({
-      state: Type.Optional(Type.Enum(["downloading", "extracting", "relaunching", "succeeded", "failed"])),
-      files: Type.Optional(Type.Integer()),
-      restoredBytes: Type.Optional(Type.Integer()),
-      totalBytes: Type.Optional(Type.Integer()),
-    }),
-  ),
-});
+const SandboxArchive = Type.Object(
+  {
+    createdAt: Type.Optional(Type.String()),
+    generation: Type.Optional(Type.String()),
+    key: Type.Optional(Type.String()),
+    size: Type.Optional(Type.Integer()),
+    startedAt: Type.Optional(Type.String()),
+    restoreStartedAt: Type.Optional(Type.String()),
+    restore: Type.Optional(
+      Type.Object({
+        state: Type.Optional(Type.Enum(["downloading", "extracting", "relaunching", "succeeded", "failed"])),
+        files: Type.Optional(Type.Integer()),
+        restoredBytes: Type.Optional(Type.Integer()),
+        totalBytes: Type.Optional(Type.Integer()),
+      }),
+    ),
+  },
+  { title: "SandboxArchive" },
+);
 
-export const Sandbox = Type.Object({
-  metadata: Metadata,
-  spec: SandboxSpec,
-  status: Type.Enum(sandboxStatuses),
-  state: Type.Optional(Type.Enum(["RUNNING", "STANDBY"])),
-  archive: Type.Optional(SandboxArchive),
-  /** Not in lists. */
-  errors: Type.Optional(Type.Array(InfrastructureError)),
-  /** Not in lists. */
-  events: Type.Optional(Type.Array(CoreEvent)),
-  expiresIn: Type.Optional(Type.Integer()),
-  lastUsedAt: Type.Optional(Type.String()),
-  nodeGeneration: Type.Enum(["mk3.0", "mk3.1"]),
-});
+export const Sandbox = Type.Object(
+  {
+    metadata: Metadata,
+    spec: SandboxSpec,
+    status: Type.Enum(sandboxStatuses),
+    state: Type.Optional(Type.Enum(["RUNNING", "STANDBY"])),
+    archive: Type.Optional(SandboxArchive),
+    /** Not in lists. */
+    errors: Type.Optional(Type.Array(InfrastructureError)),
+    /** Not in lists. */
+    events: Type.Optional(Type.Array(CoreEvent)),
+    expiresIn: Type.Optional(Type.Integer()),
+    lastUsedAt: Type.Optional(Type.String()),
+    nodeGeneration: Type.Enum(["mk3.0", "mk3.1"]),
+  },
+  { title: "Sandbox" },
+);
 export type Sandbox = Static<typeof Sandbox>;
 
 /** Read-only and unknown members are ignored, so a whole resource may be sent back. */
-export const SandboxInput = Type.Object({ metadata: MetadataInput, spec: SandboxSpecInput });
+export const SandboxInput = Type.Object({ metadata: MetadataInput, spec: SandboxSpecInput }, { title: "SandboxInput" });
 export type SandboxInput = Static<typeof SandboxInput>;
 
 /** Any text: one that cannot be a name is a sandbox that does not exist. */
@@ -67,6 +77,12 @@ export const createSandbox = endpoint({
   body: SandboxInput,
   response: Sandbox,
   errors: [409, 422, 503],
+  errorBody: SandboxErrorBody,
+  headers: Type.Object({
+    "Idempotency-Key": Type.Optional(
+      Type.String({ maxLength: 255, description: "Repeating a request with its key has one effect and one answer." }),
+    ),
+  }),
 });
 
 export const listSandboxes = endpoint({
@@ -105,5 +121,3 @@ export const deleteSandbox = endpoint({
   params: SandboxParams,
   response: Sandbox,
 });
-
-export const sandboxEndpoints = [createSandbox, listSandboxes, getSandbox, deleteSandbox];

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { sandboxEndpoints } from "../../src/contract/sandbox.ts";
+import { controlPlaneOperations } from "../../src/contract/operations.ts";
 import { readAllFiles, type Server, startServer } from "./harness.ts";
 
 function databaseOf({ config }: Server): DatabaseSync {
@@ -26,7 +26,7 @@ async function addMember(server: Server): Promise<string> {
 
 test("no credential is 401 with a challenge, in front of every declared operation", async () => {
   await using server = await startServer();
-  for (const { method, path } of sandboxEndpoints) {
+  for (const { method, path } of controlPlaneOperations) {
     const url = `/v0${path.replace(":sandboxName", "any")}`;
     const answer = await server.call(method, url, { key: null });
     assert.equal(answer.status, 401, `${method} ${path}`);

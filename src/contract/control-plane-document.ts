@@ -1,0 +1,42 @@
+// The OpenAPI document of the control plane.
+import Type from "typebox";
+import { ErrorBody } from "./error.ts";
+import { buildOpenApi, type Document } from "./openapi.ts";
+import { controlPlaneOperations } from "./operations.ts";
+import { apiVersions, bareListVersion } from "./page.ts";
+
+const tags: Readonly<Record<string, string>> = {
+  sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",
+};
+
+const headers = Type.Object({
+  "X-Blaxel-Workspace": Type.Optional(
+    Type.String({ description: "The workspace that is meant; without it the credential's own." }),
+  ),
+  "Blaxel-Version": Type.Optional(
+    Type.Enum([...apiVersions], {
+      description: `The version of the interface. ${bareListVersion}, which is meant without it, lists as arrays; later ones in pages.`,
+    }),
+  ),
+});
+
+const description = `Manages the resources of a workspace. Send a credential as \`Authorization: Bearer <API key or access token>\`
+(\`X-Blaxel-Authorization\` is read as well). Members that are read-only or unknown are ignored, so whole resources may be sent back.`;
+
+/** `origin` is where the installation is reached, e.g. `http://127.0.0.1:4000`. */
+export function controlPlaneDocument(origin: string): Document {
+  return buildOpenApi({
+    title: "catnap control plane",
+    description,
+    server: { url: `${origin}/v0`, description: "This installation" },
+    operations: controlPlaneOperations,
+    headers,
+    errorBody: ErrorBody,
+    tags,
+    oauth: {
+      authorizationUrl: `${origin}/v0/oauth/authorize`,
+      tokenUrl: `${origin}/v0/oauth/token`,
+      scopes: ["admin"],
+    },
+  });
+}

@@ -1,0 +1,28 @@
+// Every declared operation of the two HTTP surfaces by its name: documents, guards and tests walk these and can forget none.
+import type { Endpoint } from "./endpoint.ts";
+import * as sandbox from "./sandbox.ts";
+import * as filesystem from "./sandbox-api/filesystem.ts";
+import * as health from "./sandbox-api/health.ts";
+import * as multipart from "./sandbox-api/multipart.ts";
+import * as processes from "./sandbox-api/process.ts";
+
+/** An endpoint under the name it is exported by, e.g. `getSandbox`. */
+export type Operation = Endpoint & { operationId: string };
+
+/** Below `/v0`. */
+export const controlPlaneOperations: readonly Operation[] = operationsOf(sandbox);
+
+/** Below the address of each sandbox. */
+export const sandboxOperations: readonly Operation[] = operationsOf(filesystem, health, multipart, processes);
+
+function operationsOf(...modules: object[]): Operation[] {
+  return modules.flatMap((module) =>
+    Object.entries(module as Record<string, unknown>)
+      .filter((entry): entry is [string, Endpoint] => isEndpoint(entry[1]))
+      .map(([operationId, declared]) => ({ ...declared, operationId })),
+  );
+}
+
+function isEndpoint(value: unknown): value is Endpoint {
+  return typeof value === "object" && value !== null && "method" in value && "path" in value && "scope" in value;
+}
