@@ -69,11 +69,22 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/cp.ts")).defineCp,
   },
   {
+    path: ["keys", "show"],
+    summary: "say which sealing key is in use",
+    load: async () => (await import("./commands/keys-show.ts")).defineKeysShow,
+  },
+  {
     path: ["version"],
     summary: "print the version",
     load: async () => (await import("./commands/version.ts")).defineVersion,
   },
 ];
+
+/** What the commands of a group are about, by its first word. */
+const groupSummaries: Readonly<Record<string, string>> = {
+  sandbox: "create, list, show and delete sandboxes",
+  keys: "show and rotate the sealing key (operator of the machine)",
+};
 
 const rootHelp = `
 Exit codes:
@@ -134,8 +145,8 @@ async function buildProgram(
       parent =
         groups.get(first) ??
         configure(program.command(first), context)
-          .description("Create, list, show and delete sandboxes.")
-          .summary("create, list, show and delete sandboxes");
+          .description(`${capitalized(groupSummaries[first] ?? first)}.`)
+          .summary(groupSummaries[first] ?? first);
       groups.set(first, parent);
     }
     const command = configure(parent.command(second ?? first), context).summary(entry.summary);

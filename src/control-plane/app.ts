@@ -27,7 +27,17 @@ export type AppOptions = {
   routes: (app: FastifyInstance) => void;
 };
 
-export async function createApp({ authentication, bodyMaxBytes, log, routes }: AppOptions): Promise<FastifyInstance> {
+export function createApp({ authentication, ...server }: AppOptions): Promise<FastifyInstance> {
+  return createServer({ ...server, admit: (request) => guard(request, authentication) });
+}
+
+export type ServerOptions = Omit<AppOptions, "authentication"> & {
+  /** Runs before the body is read; throws when the request may not go on. */
+  admit: (request: FastifyRequest) => Promise<void>;
+};
+
+/** What every surface of the control plane has in common, whoever it lets in. */
+export async function createServer({ admit, bodyMaxBytes, log, routes }: ServerOptions): Promise<FastifyInstance> {
   const app = fastify({
     logger: false,
     bodyLimit: bodyMaxBytes,
@@ -48,7 +58,7 @@ export async function createApp({ authentication, bodyMaxBytes, log, routes }: A
   app.setNotFoundHandler((request, reply) => {
     sendFailure(new AppError("not_found", "There is nothing at this path."), request, reply);
   });
-  app.addHook("onRequest", (request) => guard(request, authentication));
+  app.addHook("onRequest", admit);
   app.addHook("onSend", (request, reply, payload, done) => {
     reply.header("server-timing", timingOf(request.raw).header());
     done(null, payload);

@@ -12,6 +12,7 @@ import type { ControlPlaneConfig } from "./config.ts";
 import type { Database } from "./db/database.ts";
 import { openSqlite } from "./db/sqlite.ts";
 import { createDirectory } from "./directory.ts";
+import { createOperatorApp } from "./operator/app.ts";
 import { Creations } from "./sandboxes/creation.ts";
 import { createCreationStore } from "./sandboxes/creation-store.ts";
 import { createSandboxList } from "./sandboxes/list.ts";
@@ -22,6 +23,7 @@ import { mountSandboxes } from "./sandboxes/routes.ts";
 import { createSandboxService } from "./sandboxes/service.ts";
 import { createSandboxStore, type SandboxStore } from "./sandboxes/store.ts";
 import { createSandboxViews } from "./sandboxes/views.ts";
+import { mountSealKeys } from "./seal-keys/routes.ts";
 
 export type ControlPlaneOptions = {
   config: ControlPlaneConfig;
@@ -35,6 +37,8 @@ export type ControlPlaneOptions = {
 export type ControlPlane = AsyncDisposable & {
   /** Serves `/v0`: pass requests to `app.routing`. */
   app: FastifyInstance;
+  /** Serves the operator socket. */
+  operatorApp: FastifyInstance;
   directory: Directory;
   authentication: Authentication;
   bootstrap: Bootstrap;
@@ -59,6 +63,8 @@ export async function openControlPlane({
   const sandboxes = openSandboxes(parts, store);
   // One line a noun; see Mount.
   const mounts: Mount[] = [sandboxes.mount];
+  // Operations for the operator of the machine, on a socket of their own.
+  const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey)];
   const app = await createApp({
     authentication,
     bodyMaxBytes: config.bodyMaxBytes,
@@ -68,9 +74,18 @@ export async function openControlPlane({
     },
   });
   opened.defer(() => app.close());
+  const operatorApp = await createOperatorApp({
+    bodyMaxBytes: config.bodyMaxBytes,
+    log,
+    routes: (scope) => {
+      for (const mount of operatorMounts) mount(scope);
+    },
+  });
+  opened.defer(() => operatorApp.close());
   const stack = opened.move();
   return {
     app,
+    operatorApp,
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
     bootstrap,
@@ -79,7 +94,7 @@ export async function openControlPlane({
   };
 }
 
-/** Adds the operations of a noun below `/v0`. */
+/** Adds the operations of a noun below `/v0` of its surface. */
 type Mount = (app: FastifyInstance) => void;
 
 /** What a noun is made of. */

@@ -17,6 +17,7 @@ import { createSandboxApi } from "../sandbox-api/app.ts";
 import { defaultDriver } from "./driver.ts";
 import { openListener } from "./listener.ts";
 import { lockDataDir } from "./lock.ts";
+import { openOperatorSocket } from "./operator-socket.ts";
 import { projectRoot } from "./project.ts";
 import { readVersion, type Version } from "./version.ts";
 
@@ -76,6 +77,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     }),
   );
   await controlPlane.reconcile();
+  opened.use(
+    await openOperatorSocket(dataDir, (request, response) => controlPlane.operatorApp.routing(request, response)),
+  );
   const edge = createEdge({
     directory: controlPlane.directory,
     host,

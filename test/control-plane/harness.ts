@@ -1,7 +1,7 @@
 // Starts a control plane on a database of its own behind a real HTTP server; it can be opened again on the same files.
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,6 +32,8 @@ export type Server = AsyncDisposable & {
   /** Every line logged so far, at the level `debug` and without redaction. */
   logged: () => string;
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** As the operator of the machine, who has no credential. */
+  operate(method: string, path: string, options?: CallOptions): Promise<Answer>;
   create(input?: { name?: string; spec?: object; metadata?: object }, options?: CallOptions): Promise<Answer>;
 };
 
@@ -51,13 +53,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   const host = options.host ?? createFakeHost();
   const lines: string[] = [];
   const log = pino({ level: "debug" }, { write: (line: string) => lines.push(line) });
-  const server = createServer((request, response) => controlPlane.app.routing(request, response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  opened.defer(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await listen(opened, (request, response) => controlPlane.app.routing(request, response));
+  const operatorUrl = await listen(opened, (request, response) => controlPlane.operatorApp.routing(request, response));
   const read = readControlPlaneConfig(options.settings ?? {}, { dataDir, origin: url, pathPrefix: "/run" });
   const config = { ...read, ...options.config };
   const controlPlane = opened.use(await openControlPlane({ config, host, log }));
@@ -75,10 +72,21 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     dataDir,
     logged: () => lines.join(""),
     call,
+    operate: (method, path, given = {}) => send(`${operatorUrl}${path}`, method, apiKey, { key: null, ...given }),
     create: ({ name, spec = {}, metadata = {} } = {}, given = {}) =>
       call("POST", "/v0/sandboxes", { body: { metadata: { ...(name && { name }), ...metadata }, spec }, ...given }),
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+async function listen(opened: AsyncDisposableStack, handle: RequestListener): Promise<string> {
+  const server = createServer(handle);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  opened.defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 async function send(url: string, method: string, apiKey: string, options: CallOptions): Promise<Answer> {

@@ -25,7 +25,10 @@ export type HttpRequest = {
 
 export type HttpClientOptions = {
   baseUrl: string;
-  apiKey: string;
+  /** Connects to this unix socket instead of the host in `baseUrl`. */
+  socketPath?: string;
+  /** None for a server that needs none. */
+  apiKey?: string;
   workspace?: string;
   userAgent: string;
 };
@@ -38,11 +41,14 @@ const retriedStatuses = new Set([502, 503, 504]);
 export class HttpClient implements Disposable {
   readonly baseUrl: string;
   readonly #headers: OutgoingHttpHeaders;
+  readonly #socketPath: string | undefined;
   #agent: Agent | undefined;
 
-  constructor({ baseUrl, apiKey, workspace, userAgent }: HttpClientOptions) {
+  constructor({ baseUrl, socketPath, apiKey, workspace, userAgent }: HttpClientOptions) {
     this.baseUrl = baseUrl.replace(/\/+$/, "");
-    this.#headers = { authorization: `Bearer ${apiKey}`, "user-agent": userAgent, "blaxel-version": "2026-04-28" };
+    this.#socketPath = socketPath;
+    this.#headers = { "user-agent": userAgent, "blaxel-version": "2026-04-28" };
+    if (apiKey !== undefined) this.#headers.authorization = `Bearer ${apiKey}`;
     if (workspace !== undefined) this.#headers["x-blaxel-workspace"] = workspace;
   }
 
@@ -97,6 +103,7 @@ export class HttpClient implements Disposable {
     return new Promise((resolve, reject) => {
       const sent = transport.request({
         method: request.method,
+        socketPath: this.#socketPath,
         host: resolvableHost(url.hostname),
         port: url.port === "" ? undefined : Number(url.port),
         path: joinPath(url.pathname, request.path),
