@@ -25,6 +25,8 @@ export type AppOptions = {
   log: Logger;
   /** Mounts the operations below `/v0`. */
   routes: (app: FastifyInstance) => void;
+  /** Mounts what is open to everyone, such as documents: nothing there is guarded. */
+  openRoutes?: (app: FastifyInstance) => Promise<void>;
 };
 
 export function createApp({ authentication, ...server }: AppOptions): Promise<FastifyInstance> {
@@ -37,7 +39,13 @@ export type ServerOptions = Omit<AppOptions, "authentication"> & {
 };
 
 /** What every surface of the control plane has in common, whoever it lets in. */
-export async function createServer({ admit, bodyMaxBytes, log, routes }: ServerOptions): Promise<FastifyInstance> {
+export async function createServer({
+  admit,
+  bodyMaxBytes,
+  log,
+  routes,
+  openRoutes,
+}: ServerOptions): Promise<FastifyInstance> {
   const app = fastify({
     logger: false,
     bodyLimit: bodyMaxBytes,
@@ -78,6 +86,7 @@ export async function createServer({ admit, bodyMaxBytes, log, routes }: ServerO
     },
     { prefix: "/v0" },
   );
+  await openRoutes?.(app);
   await app.ready();
   return app;
 }

@@ -5,6 +5,8 @@ import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, type Settings } from "../core/settings.ts";
 
 export type ControlPlaneConfig = {
+  /** Where this installation is reached, e.g. `http://127.0.0.1:4000`. */
+  origin: string;
   databasePath: string;
   sealKeyPath: string;
   /** The one region of this installation. */
@@ -37,6 +39,7 @@ export function readControlPlaneConfig(
   const { protocol, port } = new URL(origin);
   const memoryMaxMb = readInteger(settings, "CATNAP_MEMORY_MAX_MB", 16_384, { min: memoryMinMb, max: 4_194_304 });
   return {
+    origin,
     databasePath: join(dataDir, "control-plane", "catnap.db"),
     sealKeyPath: join(dataDir, "seal.key"),
     region: readLabel(settings, "CATNAP_REGION") ?? "local",

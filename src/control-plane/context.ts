@@ -12,6 +12,7 @@ import type { ControlPlaneConfig } from "./config.ts";
 import type { Database } from "./db/database.ts";
 import { openSqlite } from "./db/sqlite.ts";
 import { createDirectory } from "./directory.ts";
+import { mountDocuments } from "./documents.ts";
 import { createOperatorApp } from "./operator/app.ts";
 import { Creations } from "./sandboxes/creation.ts";
 import { createCreationStore } from "./sandboxes/creation-store.ts";
@@ -72,6 +73,7 @@ export async function openControlPlane({
     routes: (scope) => {
       for (const mount of mounts) mount(scope);
     },
+    openRoutes: (server) => mountDocuments(server, config),
   });
   opened.defer(() => app.close());
   const operatorApp = await createOperatorApp({

@@ -1,4 +1,4 @@
-// The one HTTP listener of a single-process platform: `/v0` is the control plane's, everything else is traffic to sandboxes.
+// The one HTTP listener of a single-process platform: `/v0` and `/docs` are the control plane's, everything else is traffic to sandboxes.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
@@ -116,7 +116,11 @@ function dispatch({ controlPlane, edge }: Handlers, request: IncomingMessage, re
 }
 
 function isControlPlane(url: string): boolean {
-  return url.startsWith("/v0") && (url.length === 3 || url[3] === "/" || url[3] === "?");
+  return isBelow(url, "/v0") || isBelow(url, "/docs");
+}
+
+function isBelow(url: string, path: string): boolean {
+  return url.startsWith(path) && (url.length === path.length || url[path.length] === "/" || url[path.length] === "?");
 }
 
 function parseListen(listen: string): { host: string; port: number } {
