@@ -6,6 +6,7 @@ import { controlPlaneOperations } from "./operations.ts";
 import { apiVersions, bareListVersion } from "./page.ts";
 
 const tags: Readonly<Record<string, string>> = {
+  integrations: "Credentials and settings for services outside, and the models these offer.",
   sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",
 };
 

@@ -14,6 +14,7 @@ import { openSqlite } from "./db/sqlite.ts";
 import { createDirectory } from "./directory.ts";
 import { mountDocuments } from "./documents.ts";
 import { createOperatorApp } from "./operator/app.ts";
+import { openIntegrations } from "./integrations/open.ts";
 import { Creations } from "./sandboxes/creation.ts";
 import { createCreationStore } from "./sandboxes/creation-store.ts";
 import { createSandboxList } from "./sandboxes/list.ts";
@@ -62,8 +63,9 @@ export async function openControlPlane({
   const store = createSandboxStore(database);
   const parts: Parts = { config, host, log, database, sealKey, opened };
   const sandboxes = openSandboxes(parts, store);
+  const integrations = openIntegrations({ ...parts, findUser: async () => undefined });
   // One line a noun; see Mount.
-  const mounts: Mount[] = [sandboxes.mount];
+  const mounts: Mount[] = [sandboxes.mount, integrations.mount];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey)];
   const app = await createApp({

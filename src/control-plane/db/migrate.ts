@@ -3,10 +3,12 @@ import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { AppError } from "../../core/errors.ts";
 import * as firstTables from "./migrations/0001-first-tables.ts";
+import * as integrationConnections from "./migrations/0008-integration-connections.ts";
 import type { Tables } from "./tables.ts";
 
 const migrations: Record<string, Migration> = {
   "0001-first-tables": firstTables as Migration,
+  "0008-integration-connections": integrationConnections as Migration,
 };
 
 /** Each migration runs in a transaction; a database that is newer than this program is refused. */

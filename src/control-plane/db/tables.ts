@@ -2,6 +2,7 @@
 import type { ApiKeysTable } from "./tables/api-keys.ts";
 import type { IdempotencyKeysTable } from "./tables/idempotency-keys.ts";
 import type { InstallationTable } from "./tables/installation.ts";
+import type { IntegrationConnectionsTable } from "./tables/integration-connections.ts";
 import type { MembersTable } from "./tables/members.ts";
 import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
 import type { SandboxesTable } from "./tables/sandboxes.ts";
@@ -17,4 +18,5 @@ export type Tables = {
   sandboxes: SandboxesTable;
   sandbox_events: SandboxEventsTable;
   idempotency_keys: IdempotencyKeysTable;
+  integration_connections: IntegrationConnectionsTable;
 };

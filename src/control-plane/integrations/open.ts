@@ -1,0 +1,20 @@
+// Puts the parts of integration connections together.
+import type { FastifyInstance } from "fastify";
+import type { SealKey } from "../../core/seal.ts";
+import type { Database } from "../db/database.ts";
+import { mountIntegrations } from "./routes.ts";
+import { ConnectionService, type ConnectionServiceOptions } from "./service.ts";
+import { createConnectionStore } from "./store.ts";
+
+export type IntegrationsOptions = {
+  database: Database;
+  sealKey: SealKey;
+  findUser: ConnectionServiceOptions["findUser"];
+};
+
+export type Integrations = { service: ConnectionService; mount: (app: FastifyInstance) => void };
+
+export function openIntegrations({ database, sealKey, findUser }: IntegrationsOptions): Integrations {
+  const service = new ConnectionService({ store: createConnectionStore(database), sealKey, findUser });
+  return { service, mount: (app) => mountIntegrations(app, { service }) };
+}
