@@ -13,6 +13,7 @@ import type { Database } from "./db/database.ts";
 import { openSqlite } from "./db/sqlite.ts";
 import { createDirectory } from "./directory.ts";
 import { mountDocuments } from "./documents.ts";
+import { type Identity, openIdentity } from "./identity.ts";
 import { createOperatorApp } from "./operator/app.ts";
 import { openIntegrations } from "./integrations/open.ts";
 import { Creations } from "./sandboxes/creation.ts";
@@ -43,6 +44,7 @@ export type ControlPlane = AsyncDisposable & {
   operatorApp: FastifyInstance;
   directory: Directory;
   authentication: Authentication;
+  identity: Identity;
   bootstrap: Bootstrap;
   /** Resolves when records and host agree; run once before requests are served. */
   reconcile(): Promise<void>;
@@ -58,6 +60,7 @@ export async function openControlPlane({
   const database = opened.use(await openSqlite(config.databasePath));
   const sealKey = loadSealKey(config.sealKeyPath);
   const bootstrap = await ensureBootstrap({ database, sealKey, saveFirstKey });
+  const identity = openIdentity({ database });
   const authStore = createAuthStore(database);
   const authentication = new Authentication(authStore);
   const store = createSandboxStore(database);
@@ -92,6 +95,7 @@ export async function openControlPlane({
     operatorApp,
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
+    identity,
     bootstrap,
     reconcile: sandboxes.reconcile,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),

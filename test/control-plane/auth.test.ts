@@ -13,8 +13,10 @@ function databaseOf({ config }: Server): DatabaseSync {
 async function addMember(server: Server): Promise<string> {
   using database = databaseOf(server);
   const { workspaceId } = server.controlPlane.bootstrap;
-  database.exec("insert into workspaces values ('other1234', 'other', '2026-01-01T00:00:00.000Z')");
-  database.exec("insert into users values ('memberid', 'mia', '2026-01-01T00:00:00.000Z')");
+  database.exec(
+    "insert into workspaces (id, name, created_at) values ('other1234', 'other', '2026-01-01T00:00:00.000Z')",
+  );
+  database.exec("insert into users (id, name, created_at) values ('memberid', 'mia', '2026-01-01T00:00:00.000Z')");
   database.exec(`insert into members values ('${workspaceId}', 'memberid', 'member', '2026-01-01T00:00:00.000Z')`);
   const { apiKey } = await server.controlPlane.authentication.createApiKey({
     workspaceId,

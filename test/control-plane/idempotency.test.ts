@@ -128,7 +128,7 @@ test("keys belong to who sends them", async () => {
   const { workspaceId } = server.controlPlane.bootstrap;
   {
     using database = new DatabaseSync(server.config.databasePath, { timeout: 5_000 });
-    database.exec("insert into users values ('second', 'mia', '2026-01-01T00:00:00.000Z')");
+    database.exec("insert into users (id, name, created_at) values ('second', 'mia', '2026-01-01T00:00:00.000Z')");
     database.exec(`insert into members values ('${workspaceId}', 'second', 'member', '2026-01-01T00:00:00.000Z')`);
   }
   const { apiKey } = await server.controlPlane.authentication.createApiKey({

@@ -1,8 +1,7 @@
-// Who asks and in which workspace, as every route sees it; and what the roles allow.
+// Who asks and in which workspace, as every route sees it; and whether that allows an operation.
 import type { Endpoint } from "../../contract/endpoint.ts";
 import { AppError } from "../../core/errors.ts";
-
-export type Role = "admin" | "member";
+import { covers, type Role } from "./scopes.ts";
 
 export type Caller = {
   /** The user's or service account's id. */
@@ -20,18 +19,13 @@ export type Caller = {
   credentialId: string;
 };
 
-const memberScopes = ["create", "delete", "get", "list", "update", "control"].map((verb) => `sandboxes:${verb}`);
-
-/** `admin` covers every scope. */
-export const roleScopes: Readonly<Record<Role, readonly string[]>> = { admin: ["admin"], member: memberScopes };
-
 /** Throws `forbidden` unless the caller's role and scopes allow the operation. */
 export function requireScope({ role, scopes }: Caller, endpoint: Endpoint): void {
   if (endpoint.role === "admin" && role !== "admin") {
     throw new AppError("forbidden", "Only administrators of the workspace may do this.");
   }
   const wanted = typeof endpoint.scope === "string" ? [endpoint.scope] : endpoint.scope;
-  const missing = scopes.includes("admin") ? undefined : wanted.find((scope) => !scopes.includes(scope));
+  const missing = wanted.find((scope) => !covers(scopes, scope));
   if (missing === undefined) return;
   throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`);
 }

@@ -2,7 +2,8 @@
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import { generateApiKey, hashApiKey } from "./api-keys.ts";
-import { type Caller, roleScopes } from "./caller.ts";
+import type { Caller } from "./caller.ts";
+import { scopesOfRole } from "./scopes.ts";
 import type { AuthStore, CredentialRow } from "./store.ts";
 
 export class Authentication {
@@ -22,7 +23,7 @@ export class Authentication {
       role,
       workspaceId: workspace_id,
       workspace,
-      scopes: roleScopes[role],
+      scopes: scopesOfRole(role),
       credentialId: key_id,
     };
   }
@@ -34,7 +35,7 @@ export class Authentication {
     if (workspaceId === undefined) throw new AppError("not_found", "There is no such workspace.");
     const role = await this.#store.findRole(workspaceId, caller.principalId);
     if (role === undefined) throw new AppError("forbidden", "The credential does not give access to this workspace.");
-    return { ...caller, workspace, workspaceId, role, scopes: roleScopes[role] };
+    return { ...caller, workspace, workspaceId, role, scopes: scopesOfRole(role) };
   }
 
   /** The key is returned here and never again. */
@@ -50,6 +51,7 @@ export class Authentication {
       id,
       workspace_id: options.workspaceId,
       user_id: options.userId,
+      service_account_id: null,
       name: options.name,
       token_hash: hashApiKey(apiKey),
       created_at: new Date().toISOString(),

@@ -1,7 +1,8 @@
 // Queries about credentials, workspaces and memberships.
+import type { Insertable } from "kysely";
 import type { Database } from "../db/database.ts";
 import type { ApiKeysTable } from "../db/tables/api-keys.ts";
-import type { Role } from "./caller.ts";
+import type { Role } from "./scopes.ts";
 
 export type CredentialRow = {
   key_id: string;
@@ -36,7 +37,7 @@ export function createAuthStore(database: Database) {
     findWorkspaceId: async (name: string) => (await workspaceByName.first(name))?.id,
     findWorkspaceName: async (id: string) => (await workspaceById.first(id))?.name,
     findRole: async (workspaceId: string, userId: string) => (await membership.first(workspaceId, userId))?.role,
-    async insertApiKey(row: ApiKeysTable): Promise<void> {
+    async insertApiKey(row: Insertable<ApiKeysTable>): Promise<void> {
       await database.kysely.insertInto("api_keys").values(row).execute();
       await database.flush();
     },

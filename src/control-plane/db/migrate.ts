@@ -3,11 +3,13 @@ import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { AppError } from "../../core/errors.ts";
 import * as firstTables from "./migrations/0001-first-tables.ts";
+import * as identity from "./migrations/0004-identity.ts";
 import * as integrationConnections from "./migrations/0008-integration-connections.ts";
 import type { Tables } from "./tables.ts";
 
 const migrations: Record<string, Migration> = {
   "0001-first-tables": firstTables as Migration,
+  "0004-identity": identity as Migration,
   "0008-integration-connections": integrationConnections as Migration,
 };
 

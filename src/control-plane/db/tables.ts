@@ -3,9 +3,11 @@ import type { ApiKeysTable } from "./tables/api-keys.ts";
 import type { IdempotencyKeysTable } from "./tables/idempotency-keys.ts";
 import type { InstallationTable } from "./tables/installation.ts";
 import type { IntegrationConnectionsTable } from "./tables/integration-connections.ts";
+import type { InvitationsTable } from "./tables/invitations.ts";
 import type { MembersTable } from "./tables/members.ts";
 import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
 import type { SandboxesTable } from "./tables/sandboxes.ts";
+import type { ServiceAccountsTable } from "./tables/service-accounts.ts";
 import type { UsersTable } from "./tables/users.ts";
 import type { WorkspacesTable } from "./tables/workspaces.ts";
 
@@ -14,6 +16,8 @@ export type Tables = {
   workspaces: WorkspacesTable;
   users: UsersTable;
   members: MembersTable;
+  invitations: InvitationsTable;
+  service_accounts: ServiceAccountsTable;
   api_keys: ApiKeysTable;
   sandboxes: SandboxesTable;
   sandbox_events: SandboxEventsTable;

@@ -4,4 +4,14 @@ export type WorkspacesTable = {
   id: string;
   name: string;
   created_at: string;
+  display_name: string | null;
+  /** JSON object. */
+  labels: string | null;
+  /** JSON object, kept for clients that send it. */
+  runtime: string | null;
+  /** Null until it is first changed. */
+  updated_at: string | null;
+  /** Null for the first workspace, which nobody asked for. */
+  created_by: string | null;
+  updated_by: string | null;
 };
