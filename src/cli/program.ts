@@ -69,6 +69,26 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/cp.ts")).defineCp,
   },
   {
+    path: ["features", "list"],
+    summary: "list the features of a workspace and who has set them",
+    load: async () => (await import("./commands/features-list.ts")).defineFeaturesList,
+  },
+  {
+    path: ["features", "enable"],
+    summary: "turn a feature on for a workspace",
+    load: async () => (await import("./commands/features-set.ts")).defineFeaturesEnable,
+  },
+  {
+    path: ["features", "disable"],
+    summary: "turn a feature off for a workspace",
+    load: async () => (await import("./commands/features-set.ts")).defineFeaturesDisable,
+  },
+  {
+    path: ["features", "reset"],
+    summary: "let the features file decide about a feature again",
+    load: async () => (await import("./commands/features-set.ts")).defineFeaturesReset,
+  },
+  {
     path: ["keys", "show"],
     summary: "say which sealing key is in use",
     load: async () => (await import("./commands/keys-show.ts")).defineKeysShow,
@@ -83,6 +103,7 @@ const commands: readonly CommandEntry[] = [
 /** What the commands of a group are about, by its first word. */
 const groupSummaries: Readonly<Record<string, string>> = {
   sandbox: "create, list, show and delete sandboxes",
+  features: "turn features of workspaces on and off (operator of the machine)",
   keys: "show and rotate the sealing key (operator of the machine)",
 };
 

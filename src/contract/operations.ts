@@ -1,5 +1,6 @@
 // Every declared operation of the two HTTP surfaces by its name: documents, guards and tests walk these and can forget none.
 import type { Endpoint } from "./endpoint.ts";
+import * as feature from "./feature.ts";
 import * as integration from "./integration.ts";
 import * as sandbox from "./sandbox.ts";
 import * as filesystem from "./sandbox-api/filesystem.ts";
@@ -11,7 +12,7 @@ import * as processes from "./sandbox-api/process.ts";
 export type Operation = Endpoint & { operationId: string };
 
 /** Below `/v0`. */
-export const controlPlaneOperations: readonly Operation[] = operationsOf(integration, sandbox);
+export const controlPlaneOperations: readonly Operation[] = operationsOf(feature, integration, sandbox);
 
 /** Below the address of each sandbox. */
 export const sandboxOperations: readonly Operation[] = operationsOf(filesystem, health, multipart, processes);

@@ -2,13 +2,14 @@
 import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
-import { invalidSetting, readDurationMs, readInteger, type Settings } from "../core/settings.ts";
+import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
 
 export type ControlPlaneConfig = {
   /** Where this installation is reached, e.g. `http://127.0.0.1:4000`. */
   origin: string;
   databasePath: string;
   sealKeyPath: string;
+  featuresFile: string | undefined;
   /** The one region of this installation. */
   region: string;
   memoryDefaultMb: number;
@@ -42,6 +43,7 @@ export function readControlPlaneConfig(
     origin,
     databasePath: join(dataDir, "control-plane", "catnap.db"),
     sealKeyPath: join(dataDir, "seal.key"),
+    featuresFile: readText(settings, "CATNAP_FEATURES_FILE"),
     region: readLabel(settings, "CATNAP_REGION") ?? "local",
     memoryDefaultMb: Math.min(defaultMemoryMb, memoryMaxMb),
     memoryMaxMb,

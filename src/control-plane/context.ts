@@ -13,9 +13,10 @@ import type { Database } from "./db/database.ts";
 import { openSqlite } from "./db/sqlite.ts";
 import { createDirectory } from "./directory.ts";
 import { mountDocuments } from "./documents.ts";
+import { openFeatures } from "./features/open.ts";
 import { type Identity, openIdentity } from "./identity.ts";
-import { createOperatorApp } from "./operator/app.ts";
 import { openIntegrations } from "./integrations/open.ts";
+import { createOperatorApp } from "./operator/app.ts";
 import { Creations } from "./sandboxes/creation.ts";
 import { createCreationStore } from "./sandboxes/creation-store.ts";
 import { createSandboxList } from "./sandboxes/list.ts";
@@ -67,10 +68,11 @@ export async function openControlPlane({
   const parts: Parts = { config, host, log, database, sealKey, opened };
   const sandboxes = openSandboxes(parts, store);
   const integrations = openIntegrations({ ...parts, findUser: async () => undefined });
+  const features = openFeatures({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
   // One line a noun; see Mount.
-  const mounts: Mount[] = [sandboxes.mount, integrations.mount];
+  const mounts: Mount[] = [sandboxes.mount, integrations.mount, features.mount];
   // Operations for the operator of the machine, on a socket of their own.
-  const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey)];
+  const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey), features.operatorMount];
   const app = await createApp({
     authentication,
     bodyMaxBytes: config.bodyMaxBytes,

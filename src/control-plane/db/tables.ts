@@ -1,5 +1,6 @@
 // All tables by name, for typed queries. SQL stays within what SQLite and PostgreSQL share; JSON is text, booleans are integers.
 import type { ApiKeysTable } from "./tables/api-keys.ts";
+import type { FeaturesTable } from "./tables/features.ts";
 import type { IdempotencyKeysTable } from "./tables/idempotency-keys.ts";
 import type { InstallationTable } from "./tables/installation.ts";
 import type { IntegrationConnectionsTable } from "./tables/integration-connections.ts";
@@ -23,4 +24,5 @@ export type Tables = {
   sandbox_events: SandboxEventsTable;
   idempotency_keys: IdempotencyKeysTable;
   integration_connections: IntegrationConnectionsTable;
+  features: FeaturesTable;
 };
