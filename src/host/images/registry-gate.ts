@@ -5,7 +5,7 @@ import { lookup } from "node:dns/promises";
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { isPublicAddress } from "./public-address.ts";
+import { isPublicAddress } from "../../core/public-address.ts";
 
 export type GateOptions = {
   socketPath: string;
