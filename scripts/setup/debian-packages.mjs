@@ -25,8 +25,19 @@ export const platformPackages = [
 /** What the tests need besides: the guest's sanitizer build wants the C library's headers, the first start is tried with curl. */
 export const testPackages = ["curl", "libc6-dev", "procps"];
 
-/** Debian packages whose services must not start: only their programs are unpacked, beside the image directory. */
-const unpackedForTests = [{ name: "docker-registry", program: "usr/bin/docker-registry" }];
+/**
+ * Debian packages whose services must not start: only their programs are unpacked, beside the image directory.
+ * `parts` are unpacked into the same place, with whatever else of their dependencies the machine lacks.
+ * @type {{ name: string, program: string, parts?: string[] }[]}
+ */
+const unpackedForTests = [
+  { name: "docker-registry", program: "usr/bin/docker-registry" },
+  {
+    name: "postgresql-15",
+    program: "usr/lib/postgresql/15/bin/postgres",
+    parts: ["postgresql-15", "postgresql-client-15", "libpq5"],
+  },
+];
 
 const aptOptions = [
   "--yes",
@@ -115,18 +126,18 @@ export function missingTestTools(toolsDir) {
  */
 export async function unpackTestTools(toolsDir, onLine) {
   mkdirSync(toolsDir, { recursive: true });
-  for (const { name } of missingTestTools(toolsDir)) {
+  for (const { name, parts } of missingTestTools(toolsDir)) {
     const work = mkdtempSync(join(toolsDir, ".work-"));
     try {
       if (!hasPackageLists()) await updatePackageLists(onLine);
-      const download = ["-o", "APT::Sandbox::User=root", "download", name];
-      await run("apt-get", download, { cwd: work, env: aptEnvironment(), onLine }).catch(async () => {
+      const download = () => downloadPackages(work, parts ?? [name], { withMissing: parts !== undefined, onLine });
+      await download().catch(async () => {
         await updatePackageLists(onLine);
-        await run("apt-get", download, { cwd: work, env: aptEnvironment(), onLine });
+        await download();
       });
-      const archive = readdirSync(work).find((file) => file.endsWith(".deb"));
-      if (archive === undefined) throw new SetupError(`apt-get download ${name} left no file`);
-      await run("dpkg", ["--extract", join(work, archive), join(work, "root")]);
+      const archives = readdirSync(work).filter((file) => file.endsWith(".deb"));
+      if (archives.length === 0) throw new SetupError(`apt-get download ${name} left no file`);
+      for (const archive of archives) await run("dpkg", ["--extract", join(work, archive), join(work, "root")]);
       rmSync(join(toolsDir, name), { recursive: true, force: true });
       mkdirSync(dirname(join(toolsDir, name)), { recursive: true });
       renameSync(join(work, "root"), join(toolsDir, name));
@@ -134,4 +145,22 @@ export async function unpackTestTools(toolsDir, onLine) {
       rmSync(work, { recursive: true, force: true });
     }
   }
+}
+
+/**
+ * Leaves the archives of the packages in `dir` and, if asked to, of all that the machine lacks of what they depend on.
+ * @param {string} dir
+ * @param {string[]} names
+ * @param {{ withMissing: boolean, onLine: (text: string) => void }} options
+ */
+async function downloadPackages(dir, names, { withMissing, onLine }) {
+  const options = { cwd: dir, env: aptEnvironment(), onLine };
+  if (withMissing) {
+    mkdirSync(join(dir, "partial"), { recursive: true });
+    const only = ["-o", `Dir::Cache::archives=${dir}`, "-o", "APT::Sandbox::User=root", "--download-only"];
+    await run("apt-get", [...aptOptions, ...only, "install", ...names], options);
+  }
+  // Those that the machine has installed already.
+  const left = names.filter((name) => !readdirSync(dir).some((file) => file.startsWith(`${name}_`)));
+  if (left.length > 0) await run("apt-get", ["-o", "APT::Sandbox::User=root", "download", ...left], options);
 }

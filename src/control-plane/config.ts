@@ -3,11 +3,14 @@ import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
+import { requirePostgresUrl } from "./db/postgres-pool.ts";
 
 export type ControlPlaneConfig = {
   /** Where this installation is reached, e.g. `http://127.0.0.1:4000`. */
   origin: string;
   databasePath: string;
+  /** PostgreSQL instead of the file at `databasePath`. May hold a password: it is not for logs. */
+  databaseUrl: string | undefined;
   sealKeyPath: string;
   featuresFile: string | undefined;
   /** The one region of this installation. */
@@ -42,6 +45,7 @@ export function readControlPlaneConfig(
   return {
     origin,
     databasePath: join(dataDir, "control-plane", "catnap.db"),
+    databaseUrl: readDatabaseUrl(settings),
     sealKeyPath: join(dataDir, "seal.key"),
     featuresFile: readText(settings, "CATNAP_FEATURES_FILE"),
     region: readLabel(settings, "CATNAP_REGION") ?? "local",
@@ -76,4 +80,10 @@ function readDomain(settings: Settings): string | undefined {
     throw invalidSetting("CATNAP_SANDBOX_DOMAIN", "a domain in lower case without a port");
   }
   return text;
+}
+
+function readDatabaseUrl(settings: Settings): string | undefined {
+  const url = readText(settings, "CATNAP_DATABASE_URL");
+  if (url !== undefined) requirePostgresUrl(url);
+  return url;
 }

@@ -10,7 +10,7 @@ import { createAuthStore } from "./auth/store.ts";
 import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 import type { Database } from "./db/database.ts";
-import { openSqlite } from "./db/sqlite.ts";
+import { openDatabase } from "./db/open.ts";
 import { createDirectory } from "./directory.ts";
 import { mountDocuments } from "./documents.ts";
 import { openFeatures } from "./features/open.ts";
@@ -36,6 +36,8 @@ export type ControlPlaneOptions = {
   log: Logger;
   /** See Bootstrap: told the first key before it begins to exist. */
   saveFirstKey?: (apiKey: string) => void;
+  /** Lets other processes, or other control planes of this one, use the same database server's database: for tests. */
+  sharesDatabase?: boolean;
 };
 
 export type ControlPlane = AsyncDisposable & {
@@ -56,9 +58,10 @@ export async function openControlPlane({
   host,
   log,
   saveFirstKey,
+  sharesDatabase = false,
 }: ControlPlaneOptions): Promise<ControlPlane> {
   await using opened = new AsyncDisposableStack();
-  const database = opened.use(await openSqlite(config.databasePath));
+  const database = opened.use(await openDatabase({ config, isExclusive: !sharesDatabase, log }));
   const sealKey = loadSealKey(config.sealKeyPath);
   const bootstrap = await ensureBootstrap({ database, sealKey, saveFirstKey });
   const identity = openIdentity({ database });

@@ -20,6 +20,12 @@ export type CommandOptions = {
 
 export type CommandResult = { code: number; stdout: string; stderr: string };
 
+/** The platform's own, without what gives access to its database: programs that work for sandboxes have no use for it. */
+function inheritedEnvironment(): NodeJS.ProcessEnv {
+  const { CATNAP_DATABASE_URL: _url, PGPASSWORD: _password, ...rest } = process.env;
+  return rest;
+}
+
 /** Resolves with the program's output; throws `internal` with the program's name and its last words otherwise. */
 export function runCommand(
   program: string,
@@ -30,7 +36,7 @@ export function runCommand(
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd: options.cwd,
-      env: options.env ?? process.env,
+      env: options.env ?? inheritedEnvironment(),
       signal,
       timeout: timeoutMs,
       killSignal: "SIGKILL",

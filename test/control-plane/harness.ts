@@ -10,6 +10,7 @@ import { pino } from "pino";
 import type { Sandbox } from "../../src/contract/sandbox.ts";
 import { type ControlPlaneConfig, readControlPlaneConfig } from "../../src/control-plane/config.ts";
 import { type ControlPlane, openControlPlane } from "../../src/control-plane/context.ts";
+import { databaseUrlFor, dropDatabaseFor, queryDatabase } from "./databases.ts";
 import { createFakeHost, type FakeHost } from "./fake-host.ts";
 
 export type Answer = {
@@ -31,6 +32,8 @@ export type Server = AsyncDisposable & {
   dataDir: string;
   /** Every line logged so far, at the level `debug` and without redaction. */
   logged: () => string;
+  /** Asks the database behind the platform's back, with `?` for values, in SQL that SQLite and PostgreSQL share. */
+  query<Row = Record<string, unknown>>(text: string, ...values: (string | number | null)[]): Promise<Row[]>;
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   /** As the operator of the machine, who has no credential. */
   operate(method: string, path: string, options?: CallOptions): Promise<Answer>;
@@ -50,14 +53,16 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   await using opened = new AsyncDisposableStack();
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), "catnap-control-plane-"));
   if (options.dataDir === undefined) opened.defer(() => rmSync(dataDir, { recursive: true, force: true }));
+  const databaseUrl = await databaseUrlFor(dataDir);
+  if (options.dataDir === undefined) opened.defer(() => dropDatabaseFor(dataDir));
   const host = options.host ?? createFakeHost();
   const lines: string[] = [];
   const log = pino({ level: "debug" }, { write: (line: string) => lines.push(line) });
   const url = await listen(opened, (request, response) => controlPlane.app.routing(request, response));
   const operatorUrl = await listen(opened, (request, response) => controlPlane.operatorApp.routing(request, response));
   const read = readControlPlaneConfig(options.settings ?? {}, { dataDir, origin: url, pathPrefix: "/run" });
-  const config = { ...read, ...options.config };
-  const controlPlane = opened.use(await openControlPlane({ config, host, log }));
+  const config = { ...read, databaseUrl, ...options.config };
+  const controlPlane = opened.use(await openControlPlane({ config, host, log, sharesDatabase: true }));
   await controlPlane.reconcile();
   const apiKey = options.apiKey ?? controlPlane.bootstrap.apiKey ?? assert.fail("no API key");
   const call = (method: string, path: string, given: CallOptions = {}): Promise<Answer> =>
@@ -71,6 +76,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     config,
     dataDir,
     logged: () => lines.join(""),
+    query: (text, ...values) => queryDatabase(config, text, values),
     call,
     operate: (method, path, given = {}) => send(`${operatorUrl}${path}`, method, apiKey, { key: null, ...given }),
     create: ({ name, spec = {}, metadata = {} } = {}, given = {}) =>

@@ -1,6 +1,7 @@
 // The store as the rest of the control plane sees it: typed queries, prepared hot reads, and a flush before acknowledging.
 import type { Kysely, Transaction } from "kysely";
 import type { Tables } from "./tables.ts";
+import type { Transact } from "./transact.ts";
 
 export type Value = string | number | null;
 
@@ -19,6 +20,8 @@ export type RememberedRead<Row> = { first(...values: Value[]): Eventual<Readonly
 export type Database = AsyncDisposable & {
   readonly dialect: "sqlite" | "postgres";
   readonly kysely: Kysely<Tables>;
+  /** A transaction that begins again, a bounded number of times, when it could not go on beside another. */
+  readonly transact: Transact;
   prepareRead<Row>(text: string): PreparedRead<Row>;
   /** For small rows: up to ten thousand of them are kept. */
   prepareRememberedRead<Row>(text: string): RememberedRead<Row>;

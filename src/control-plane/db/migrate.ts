@@ -1,5 +1,5 @@
 // Brings a database to the newest schema; the migrations are listed here, numbered and in order, and never change once released.
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { AppError } from "../../core/errors.ts";
 import * as firstTables from "./migrations/0001-first-tables.ts";
@@ -16,8 +16,27 @@ const migrations: Record<string, Migration> = {
 };
 
 /** Each migration runs in a transaction; a database that is newer than this program is refused. */
-export async function migrate(db: Kysely<Tables>): Promise<void> {
+export async function migrate(db: Kysely<Tables>, dialect: "sqlite" | "postgres"): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => migrations } });
   const { error } = await migrator.migrateToLatest();
+  if (error instanceof AppError) throw error;
   if (error !== undefined) throw new AppError("internal", "the database could not be migrated", { cause: error });
+  if (dialect === "postgres") await compareTextByBytes(db);
+}
+
+/** Text is ordered by its bytes, as in SQLite, whatever language the database was made for: cursors and indexes rely on it. */
+async function compareTextByBytes(db: Kysely<Tables>): Promise<void> {
+  const { rows } = await sql<{ table_name: string; column_name: string }>`
+    select c.table_name, c.column_name from information_schema.columns c
+      join information_schema.tables t using (table_schema, table_name)
+     where c.table_schema = current_schema() and t.table_type = 'BASE TABLE' and c.data_type = 'text'
+       and c.collation_name is distinct from 'C'`.execute(db);
+  if (rows.length === 0) return;
+  await db.transaction().execute(async (queries) => {
+    for (const { table_name, column_name } of rows) {
+      await sql`alter table ${sql.table(table_name)} alter column ${sql.ref(column_name)} type text collate "C"`.execute(
+        queries,
+      );
+    }
+  });
 }

@@ -10,6 +10,7 @@ import { LogSync } from "./log-sync.ts";
 import { migrate } from "./migrate.ts";
 import { rememberRows } from "./remembered-rows.ts";
 import type { Tables } from "./tables.ts";
+import { createTransact } from "./transact.ts";
 
 const busyTimeoutMs = 5_000;
 
@@ -26,7 +27,7 @@ export async function openSqlite(path: string): Promise<Database> {
   const kysely = new Kysely<Tables>({
     dialect: new SqliteDialect({ database: adaptForKysely(writer, () => version++) }),
   });
-  await migrate(kysely);
+  await migrate(kysely, "sqlite");
   const reader = opened.adopt(new DatabaseSync(path, { timeout: busyTimeoutMs, readOnly: true }), (it) => it.close());
   const log = opened.use(new LogSync(`${path}-wal`));
   opened.defer(() => log.sync());
@@ -34,6 +35,7 @@ export async function openSqlite(path: string): Promise<Database> {
   return {
     dialect: "sqlite",
     kysely,
+    transact: createTransact(kysely),
     prepareRead<Row>(text: string): PreparedRead<Row> {
       const statement = reader.prepare(text);
       return {

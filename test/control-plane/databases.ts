@@ -1,0 +1,78 @@
+// The database that a test's data directory belongs to: a file in it or, with CATNAP_TEST_DATABASE=postgres, one of a server's.
+import { createHash } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
+import { after } from "node:test";
+import pg from "pg";
+import { type PostgresServer, startPostgres } from "../../scripts/test/postgres-server.ts";
+
+export const testsOnPostgres = process.env.CATNAP_TEST_DATABASE === "postgres";
+
+/** Given by the run of all tests, whose files share one server; a file that runs by itself starts its own. */
+const serverUrlSetting = "CATNAP_TEST_POSTGRES_URL";
+
+let own: Promise<PostgresServer> | undefined;
+const isChild = process.env.NODE_TEST_CONTEXT === undefined && process.env[serverUrlSetting] !== undefined;
+if (testsOnPostgres && !isChild) after(async () => (await own)?.[Symbol.asyncDispose]());
+
+async function serverUrl(): Promise<string> {
+  const given = process.env[serverUrlSetting];
+  if (given !== undefined) return given;
+  own ??= startPostgres();
+  const url = (await own).urlOf("postgres");
+  // For processes that the test starts.
+  process.env[serverUrlSetting] = url;
+  return url;
+}
+
+function nameFor(dataDir: string): string {
+  return `test_${createHash("sha256").update(dataDir).digest("hex").slice(0, 24)}`;
+}
+
+async function administer(statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: await serverUrl() });
+  await client.connect();
+  await client.query(statement).finally(() => client.end());
+}
+
+/** The same for the same directory; undefined where the database is a file in it. */
+export async function databaseUrlFor(dataDir: string): Promise<string | undefined> {
+  if (!testsOnPostgres) return undefined;
+  const name = nameFor(dataDir);
+  await administer(`create database "${name}"`).catch((error: unknown) => {
+    // Made for an earlier server on this directory.
+    if ((error as { code?: string }).code !== "42P04") throw error;
+  });
+  const url = new URL(await serverUrl());
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+export async function dropDatabaseFor(dataDir: string): Promise<void> {
+  if (testsOnPostgres) await administer(`drop database if exists "${nameFor(dataDir)}" with (force)`);
+}
+
+/** Asks the database behind the platform's back, in SQL that both databases have. */
+export async function queryDatabase<Row>(
+  { databasePath, databaseUrl }: { databasePath: string; databaseUrl: string | undefined },
+  text: string,
+  values: readonly (string | number | null)[],
+): Promise<Row[]> {
+  if (databaseUrl === undefined) {
+    using database = new DatabaseSync(databasePath, { timeout: 5_000 });
+    return database.prepare(text).all(...values) as Row[];
+  }
+  let count = 0;
+  const types = { getTypeParser: (oid: number) => (oid === 20 || oid === 1700 ? Number : pg.types.getTypeParser(oid)) };
+  const client = new pg.Client({ connectionString: databaseUrl, types: types as pg.CustomTypesConfig });
+  await client.connect();
+  try {
+    return (
+      await client.query(
+        text.replaceAll("?", () => `$${++count}`),
+        [...values],
+      )
+    ).rows as Row[];
+  } finally {
+    await client.end();
+  }
+}
