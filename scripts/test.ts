@@ -1,10 +1,11 @@
 // `npm test`: runs the test files, those that make real sandboxes one after the other, then looks for what they left on the machine.
 // `npm test -- <text>...` runs the files whose path contains one of the texts.
 import { spawnSync } from "node:child_process";
-import { globSync, mkdtempSync, readdirSync } from "node:fs";
+import { chmodSync, globSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { endOwnProcesses, listOwnThings, listSandboxThings, othersAreAtWork } from "./test/leftovers.ts";
+import { startPostgres } from "./test/postgres-server.ts";
 import { type Counts, runFiles } from "./test/run-files.ts";
 
 /** Folders whose files share nothing with each other. All other files, and every `.e2e.test.ts`, make real sandboxes and run alone. */
@@ -34,6 +35,8 @@ async function main(selections: string[]): Promise<void> {
   // Everything tests put into temporary files lies in one place of this run, so that it can be told apart and removed.
   const scratchDir = mkdtempSync("/tmp/catnap-");
   process.env.TMPDIR = scratchDir;
+  // The database server of the tests is not root and has its files in there.
+  chmodSync(scratchDir, 0o711);
   const before = listSandboxThings();
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(new Error("the total time is over")), totalTimeoutMs);
@@ -44,6 +47,12 @@ async function main(selections: string[]): Promise<void> {
     parallelFolders.some((folder) => file.startsWith(folder)) && !file.endsWith(".e2e.test.ts");
   const groups = [
     { title: "Side by side", files: chosen.filter(isParallel), concurrency: 2 },
+    {
+      title: "The control plane again, on PostgreSQL",
+      files: chosen.filter((file) => file.startsWith("test/control-plane/")),
+      concurrency: 2,
+      prepare: preparePostgres,
+    },
     {
       title: "One after the other, on real sandboxes",
       files: chosen.filter((file) => !isParallel(file)),
@@ -61,6 +70,13 @@ async function main(selections: string[]): Promise<void> {
   process.exitCode = counts.failed + counts.cancelled === 0 && isClean && !stop.signal.aborted ? 0 : 1;
   // A test process that does not end keeps a pipe open; the result is known, so nothing is waited for.
   process.exit();
+}
+
+/** One server for all files of a run; see `test/control-plane/databases.ts`. */
+async function preparePostgres(): Promise<AsyncDisposable & { environment: Record<string, string> }> {
+  const server = await startPostgres();
+  const environment = { CATNAP_TEST_DATABASE: "postgres", CATNAP_TEST_POSTGRES_URL: server.urlOf("postgres") };
+  return { environment, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
 type Leftovers = { own: string[]; new: string[] };

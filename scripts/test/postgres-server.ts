@@ -11,6 +11,18 @@ import pg from "pg";
 const nobody = { uid: 65_534, gid: 65_534 };
 const startTimeoutMs = 30_000;
 
+const serverSettings = {
+  listen_addresses: "127.0.0.1",
+  unix_socket_directories: "",
+  max_connections: "300",
+  shared_buffers: "64MB",
+  jit: "off",
+  // Neither says anything about what the tests look at, and both are slow on a shared disk: nothing here outlives the run.
+  fsync: "off",
+  full_page_writes: "off",
+  max_wal_size: "256MB",
+};
+
 export type PostgresServer = AsyncDisposable & {
   /** Of a database of that name, which need not exist. */
   urlOf(database: string): string;
@@ -40,12 +52,18 @@ function copyPrograms(to: string): { bin: string; libraries: string } {
   return { bin: join(to, bin.slice(root.length)), libraries: libraries.replaceAll(root, to) };
 }
 
-export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
-  const dir = mkdtempSync(join(tmpdir(), "catnap-postgres-"));
+type Cluster = {
+  bin: string;
+  data: string;
+  password: string;
+  options: { uid: number; gid: number; cwd: string; env: NodeJS.ProcessEnv };
+};
+
+function initialize(dir: string): Cluster {
   chownSync(dir, nobody.uid, nobody.gid);
   const { bin, libraries } = copyPrograms(dir);
   const environment = { PATH: process.env.PATH, LD_LIBRARY_PATH: libraries, LC_ALL: "C", TMPDIR: process.env.TMPDIR };
-  const options = { ...nobody, cwd: dir, env: environment, stdio: "ignore" } as const;
+  const options = { ...nobody, cwd: dir, env: environment };
   const data = join(dir, "data");
   const password = crypto.randomUUID();
   const passwordFile = join(dir, "password");
@@ -56,26 +74,26 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   const access = ["--username=catnap", "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
   const initdb = ["--pgdata", data, ...locale, ...access, "--no-sync", "--no-instructions"];
   execFileSync(join(bin, "initdb"), initdb, { ...options, stdio: ["ignore", "ignore", "pipe"] });
+  return { bin, data, password, options };
+}
+
+/** The server ends with this process, however that ends. */
+function spawnServer({ bin, data, options }: Cluster, settings: Record<string, string>): ChildProcess {
+  const { uid, gid, ...rest } = options;
+  const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const asNobody = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--pdeathsig=QUIT"];
+  return spawn("setpriv", [...asNobody, join(bin, "postgres"), "-D", data, ...args], { ...rest, stdio: "ignore" });
+}
+
+export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+  const dir = mkdtempSync(join(tmpdir(), "catnap-postgres-"));
+  const cluster = initialize(dir);
   const port = await freePort();
-  const urlOf = (database: string): string => `postgres://catnap:${password}@127.0.0.1:${port}/${database}`;
+  const urlOf = (database: string): string => `postgres://catnap:${cluster.password}@127.0.0.1:${port}/${database}`;
   let server: { process: ChildProcess; ended: Promise<unknown> } | undefined;
 
   const start = async (): Promise<void> => {
-    const given = {
-      listen_addresses: "127.0.0.1",
-      port: String(port),
-      unix_socket_directories: "",
-      max_connections: "300",
-      shared_buffers: "64MB",
-      jit: "off",
-      // Neither says anything about what the tests look at, and both are slow on a shared disk: nothing here outlives the run.
-      fsync: "off",
-      full_page_writes: "off",
-      max_wal_size: "256MB",
-      ...settings,
-    };
-    const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    const child = spawn(join(bin, "postgres"), ["-D", data, ...args], options);
+    const child = spawnServer(cluster, { ...serverSettings, port: String(port), ...settings });
     server = { process: child, ended: new Promise((resolve) => child.once("exit", resolve)) };
     await untilItAnswers(urlOf("postgres"), child);
   };

@@ -13,7 +13,13 @@ export type Counts = {
   todo: number;
 };
 
-export type FileGroup = { title: string; files: string[]; concurrency: number };
+export type FileGroup = {
+  title: string;
+  files: string[];
+  concurrency: number;
+  /** Sets up what the group needs and says what its files find in their environment; torn down when they have run. */
+  prepare?: () => Promise<AsyncDisposable & { environment: Record<string, string> }>;
+};
 
 export type RunOptions = {
   groups: FileGroup[];
@@ -30,9 +36,11 @@ export async function runFiles({ groups, fileTimeoutMs, signal, write }: RunOpti
   const report = new spec();
   const ended = new Promise((resolve) => report.on("end", resolve));
   report.on("data", (chunk: string | Buffer) => write(chunk.toString()));
-  for (const { title, files, concurrency } of groups) {
+  for (const { title, files, concurrency, prepare } of groups) {
     if (files.length === 0 || signal.aborted) continue;
     write(`\n${title} (${files.length} files)\n`);
+    await using prepared = await prepare?.();
+    using _environment = setEnvironment(prepared?.environment ?? {});
     const execArgv = ["--disable-warning=ExperimentalWarning"];
     const events = run({ files, concurrency, timeout: fileTimeoutMs, signal, execArgv });
     const countAndPass = new Transform({
@@ -54,6 +62,16 @@ export async function runFiles({ groups, fileTimeoutMs, signal, write }: RunOpti
   report.end({ type: "test:summary", data: { file: undefined } });
   await ended;
   return counts;
+}
+
+/** Test processes inherit this one's environment. */
+function setEnvironment(environment: Record<string, string>): Disposable {
+  Object.assign(process.env, environment);
+  return {
+    [Symbol.dispose]() {
+      for (const name of Object.keys(environment)) delete process.env[name];
+    },
+  };
 }
 
 function add(sum: Counts, counts: Counts): void {

@@ -1,23 +1,22 @@
 // Who may ask what: credentials in both headers, workspaces, roles, revocation.
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { controlPlaneOperations } from "../../src/contract/operations.ts";
-import { readAllFiles, type Server, startServer } from "./harness.ts";
+import { type Server, startServer } from "./harness.ts";
 
-function databaseOf({ config }: Server): DatabaseSync {
-  return new DatabaseSync(config.databasePath, { timeout: 5_000 });
+async function firstUserId(server: Server): Promise<string> {
+  const [user] = await server.query<{ id: string }>("select id from users where name = 'admin'");
+  return user?.id ?? assert.fail("no first user");
 }
 
 /** A second workspace and a member, made behind the API's back: managing them is not part of the API yet. */
 async function addMember(server: Server): Promise<string> {
-  using database = databaseOf(server);
   const { workspaceId } = server.controlPlane.bootstrap;
-  database.exec(
+  await server.query(
     "insert into workspaces (id, name, created_at) values ('other1234', 'other', '2026-01-01T00:00:00.000Z')",
   );
-  database.exec("insert into users (id, name, created_at) values ('memberid', 'mia', '2026-01-01T00:00:00.000Z')");
-  database.exec(`insert into members values ('${workspaceId}', 'memberid', 'member', '2026-01-01T00:00:00.000Z')`);
+  await server.query("insert into users (id, name, created_at) values ('memberid', 'mia', '2026-01-01T00:00:00.000Z')");
+  await server.query(`insert into members values ('${workspaceId}', 'memberid', 'member', '2026-01-01T00:00:00.000Z')`);
   const { apiKey } = await server.controlPlane.authentication.createApiKey({
     workspaceId,
     userId: "memberid",
@@ -76,11 +75,8 @@ test("a key of one person reaches every workspace the person belongs to, and not
   await using server = await startServer();
   await addMember(server);
   await server.create({ name: "mine" });
-  {
-    using database = databaseOf(server);
-    const admin = database.prepare("select id from users where name = 'admin'").get() as { id: string };
-    database.exec(`insert into members values ('other1234', '${admin.id}', 'admin', '2026-01-01T00:00:00.000Z')`);
-  }
+  const adminId = await firstUserId(server);
+  await server.query(`insert into members values ('other1234', '${adminId}', 'admin', '2026-01-01T00:00:00.000Z')`);
   const headers = { "x-blaxel-workspace": "other" };
   assert.deepEqual((await server.call("GET", "/v0/sandboxes", { headers })).body, []);
   assert.equal((await server.call("GET", "/v0/sandboxes/mine", { headers })).status, 404);
@@ -108,8 +104,7 @@ test("members may work with sandboxes but not see secret values", async () => {
 test("a revoked key is refused from the moment the revocation is confirmed", async () => {
   await using server = await startServer();
   const { authentication, bootstrap } = server.controlPlane;
-  using database = databaseOf(server);
-  const { id: userId } = database.prepare("select id from users").get() as { id: string };
+  const userId = await firstUserId(server);
   const { workspaceId } = bootstrap;
   const { id, apiKey } = await authentication.createApiKey({ workspaceId, userId, name: "short-lived" });
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 200);
@@ -126,8 +121,7 @@ test("a revoked key is refused from the moment the revocation is confirmed", asy
 test("an expired key is refused", async () => {
   await using server = await startServer();
   const { authentication, bootstrap } = server.controlPlane;
-  using database = databaseOf(server);
-  const { id: userId } = database.prepare("select id from users").get() as { id: string };
+  const userId = await firstUserId(server);
   const make = (offsetMs: number) =>
     authentication.createApiKey({
       workspaceId: bootstrap.workspaceId,
@@ -145,7 +139,7 @@ test("keys are stored as hashes only, and the first one is handed out once", asy
   await using server = await startServer();
   await server.create({ name: "one" });
   const { dataDir, apiKey, host, controlPlane } = server;
-  assert.ok(!readAllFiles(dataDir).includes(apiKey));
+  assert.ok(!(await server.stored()).includes(apiKey));
   assert.ok(!server.logged().includes(apiKey));
   assert.match(controlPlane.bootstrap.workspaceId, /^[a-z0-9]{9}$/);
   await using again = await startServer({ dataDir, apiKey, host });

@@ -4,24 +4,30 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { pino } from "pino";
 import type { Database } from "../../src/control-plane/db/database.ts";
-import { openSqlite } from "../../src/control-plane/db/sqlite.ts";
+import { openDatabase } from "../../src/control-plane/db/open.ts";
 import { createCreationStore } from "../../src/control-plane/sandboxes/creation-store.ts";
 import { eventsMax } from "../../src/control-plane/sandboxes/events.ts";
 import type { SandboxRecord } from "../../src/control-plane/sandboxes/record.ts";
 import { createSandboxStore } from "../../src/control-plane/sandboxes/store.ts";
+import { databaseUrlFor, dropDatabaseFor } from "./databases.ts";
 
 const now = "2026-01-01T00:00:00.000Z";
 
-async function openTemporary(): Promise<AsyncDisposable & { database: Database; path: string }> {
+type Temporary = AsyncDisposable & { database: Database; reopen: () => Promise<Database> };
+
+async function openTemporary(): Promise<Temporary> {
   const dir = mkdtempSync(join(tmpdir(), "catnap-database-"));
-  const path = join(dir, "catnap.db");
-  const database = await openSqlite(path);
+  const config = { databasePath: join(dir, "catnap.db"), databaseUrl: await databaseUrlFor(dir) };
+  const reopen = () => openDatabase({ config, isExclusive: false, log: pino({ level: "silent" }) });
+  const database = await reopen();
   return {
     database,
-    path,
+    reopen,
     async [Symbol.asyncDispose]() {
       await database[Symbol.asyncDispose]();
+      await dropDatabaseFor(dir);
       rmSync(dir, { recursive: true });
     },
   };
@@ -87,14 +93,14 @@ test("transactions that overlap are kept apart", async () => {
 test("opening again migrates nothing and keeps everything; references are enforced", async () => {
   await using temporary = await openTemporary();
   await addUser(temporary.database, "a");
-  const again = await openSqlite(temporary.path);
+  const again = await temporary.reopen();
   assert.equal((await again.kysely.selectFrom("users").selectAll().execute()).length, 1);
   await assert.rejects(
     again.kysely
       .insertInto("members")
       .values({ workspace_id: "none", user_id: "a", role: "admin", created_at: now })
       .execute(),
-    /FOREIGN KEY/,
+    /foreign key/i,
   );
   await again[Symbol.asyncDispose]();
 });

@@ -3,25 +3,22 @@ import { createHash } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { after } from "node:test";
 import pg from "pg";
-import { type PostgresServer, startPostgres } from "../../scripts/test/postgres-server.ts";
+import { startPostgres } from "../../scripts/test/postgres-server.ts";
 
 export const testsOnPostgres = process.env.CATNAP_TEST_DATABASE === "postgres";
 
 /** Given by the run of all tests, whose files share one server; a file that runs by itself starts its own. */
 const serverUrlSetting = "CATNAP_TEST_POSTGRES_URL";
 
-let own: Promise<PostgresServer> | undefined;
-const isChild = process.env.NODE_TEST_CONTEXT === undefined && process.env[serverUrlSetting] !== undefined;
-if (testsOnPostgres && !isChild) after(async () => (await own)?.[Symbol.asyncDispose]());
+if (testsOnPostgres && process.env[serverUrlSetting] === undefined) {
+  const server = await startPostgres();
+  // Also for processes that the file's tests start.
+  process.env[serverUrlSetting] = server.urlOf("postgres");
+  after(() => server[Symbol.asyncDispose]());
+}
 
-async function serverUrl(): Promise<string> {
-  const given = process.env[serverUrlSetting];
-  if (given !== undefined) return given;
-  own ??= startPostgres();
-  const url = (await own).urlOf("postgres");
-  // For processes that the test starts.
-  process.env[serverUrlSetting] = url;
-  return url;
+function serverUrl(): string {
+  return process.env[serverUrlSetting] ?? "";
 }
 
 function nameFor(dataDir: string): string {
@@ -29,7 +26,7 @@ function nameFor(dataDir: string): string {
 }
 
 async function administer(statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: await serverUrl() });
+  const client = new pg.Client({ connectionString: serverUrl() });
   await client.connect();
   await client.query(statement).finally(() => client.end());
 }
@@ -42,7 +39,7 @@ export async function databaseUrlFor(dataDir: string): Promise<string | undefine
     // Made for an earlier server on this directory.
     if ((error as { code?: string }).code !== "42P04") throw error;
   });
-  const url = new URL(await serverUrl());
+  const url = new URL(serverUrl());
   url.pathname = `/${name}`;
   return url.href;
 }
@@ -75,4 +72,15 @@ export async function queryDatabase<Row>(
   } finally {
     await client.end();
   }
+}
+
+/** Everything a server has stored, as text; nothing where the database is among the files of the data directory. */
+export async function readAllRows(config: { databasePath: string; databaseUrl: string | undefined }): Promise<string> {
+  if (config.databaseUrl === undefined) return "";
+  const tables = "select table_name from information_schema.tables where table_schema = current_schema()";
+  const names = await queryDatabase<{ table_name: string }>(config, tables, []);
+  const rows = await Promise.all(
+    names.map(({ table_name }) => queryDatabase(config, `select * from ${table_name}`, [])),
+  );
+  return JSON.stringify(rows);
 }

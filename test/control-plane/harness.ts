@@ -10,7 +10,7 @@ import { pino } from "pino";
 import type { Sandbox } from "../../src/contract/sandbox.ts";
 import { type ControlPlaneConfig, readControlPlaneConfig } from "../../src/control-plane/config.ts";
 import { type ControlPlane, openControlPlane } from "../../src/control-plane/context.ts";
-import { databaseUrlFor, dropDatabaseFor, queryDatabase } from "./databases.ts";
+import { databaseUrlFor, dropDatabaseFor, queryDatabase, readAllRows } from "./databases.ts";
 import { createFakeHost, type FakeHost } from "./fake-host.ts";
 
 export type Answer = {
@@ -32,6 +32,8 @@ export type Server = AsyncDisposable & {
   dataDir: string;
   /** Every line logged so far, at the level `debug` and without redaction. */
   logged: () => string;
+  /** Everything that is stored, in files and in the database. */
+  stored(): Promise<Buffer>;
   /** Asks the database behind the platform's back, with `?` for values, in SQL that SQLite and PostgreSQL share. */
   query<Row = Record<string, unknown>>(text: string, ...values: (string | number | null)[]): Promise<Row[]>;
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
@@ -76,6 +78,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     config,
     dataDir,
     logged: () => lines.join(""),
+    stored: async () => Buffer.concat([readAllFiles(dataDir), Buffer.from(await readAllRows(config))]),
     query: (text, ...values) => queryDatabase(config, text, values),
     call,
     operate: (method, path, given = {}) => send(`${operatorUrl}${path}`, method, apiKey, { key: null, ...given }),

@@ -1,6 +1,5 @@
 // A creation repeated with its Idempotency-Key has one effect and one answer.
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { type Server, startServer, untilStatus } from "./harness.ts";
 
@@ -120,17 +119,14 @@ test("keys are forgotten after their time", async () => {
   const second = await server.create({}, keyed("k"));
   assert.notEqual(second.body.metadata.name, first.body.metadata.name);
   await server.controlPlane.reconcile();
-  assert.equal(countKeys(server), 0);
+  assert.equal(await countKeys(server), 0);
 });
 
 test("keys belong to who sends them", async () => {
   await using server = await startServer();
   const { workspaceId } = server.controlPlane.bootstrap;
-  {
-    using database = new DatabaseSync(server.config.databasePath, { timeout: 5_000 });
-    database.exec("insert into users (id, name, created_at) values ('second', 'mia', '2026-01-01T00:00:00.000Z')");
-    database.exec(`insert into members values ('${workspaceId}', 'second', 'member', '2026-01-01T00:00:00.000Z')`);
-  }
+  await server.query("insert into users (id, name, created_at) values ('second', 'mia', '2026-01-01T00:00:00.000Z')");
+  await server.query(`insert into members values ('${workspaceId}', 'second', 'member', '2026-01-01T00:00:00.000Z')`);
   const { apiKey } = await server.controlPlane.authentication.createApiKey({
     workspaceId,
     userId: "second",
@@ -152,7 +148,7 @@ test("keys are 1 to 255 visible characters", async () => {
   }
 });
 
-function countKeys({ config }: Server): number {
-  using database = new DatabaseSync(config.databasePath, { timeout: 5_000 });
-  return (database.prepare("select count(*) as count from idempotency_keys").get() as { count: number }).count;
+async function countKeys(server: Server): Promise<number | undefined> {
+  const [row] = await server.query<{ count: number }>("select count(*) as count from idempotency_keys");
+  return row?.count;
 }

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { readAllFiles, startServer } from "./harness.ts";
+import { testsOnPostgres } from "./databases.ts";
+import { startServer } from "./harness.ts";
 
 const secret = "s3cr3t-zebra-crossing-41";
 const plain = "plain-quagga-crossing-42";
@@ -50,12 +51,12 @@ test("no value of an environment is in the files or the log, masked or not", asy
   await server.create({ name: "three", spec: { runtime: { envs: [...envs, { name: "MODE", value: secret }] } } });
   await server.create({ name: "four", spec: { runtime: { envs: [{ name: "A", value: `${secret}\0` }] } } });
   await server.call("DELETE", "/v0/sandboxes/one");
-  const files = readAllFiles(server.dataDir);
+  const files = await server.stored();
   for (const value of [secret, plain]) {
-    assert.ok(!files.includes(value), "found in a file");
+    assert.ok(!files.includes(value), "found in what is stored");
     assert.ok(!server.logged().includes(value), "found in the log");
   }
-  assert.ok(files.includes("holds_name"), "the files were read");
+  assert.ok(files.includes("sealed_envs"), "what is stored was read");
   assert.match(server.logged(), /"route":"\/v0\/sandboxes"/);
 });
 
@@ -75,7 +76,8 @@ test("refusals do not repeat values", async () => {
 
 test("the database and the key file are for their owner only", async () => {
   await using server = await startServer();
-  for (const path of [server.config.databasePath, `${server.config.databasePath}-wal`, server.config.sealKeyPath]) {
+  const { databasePath, sealKeyPath } = server.config;
+  for (const path of [...(testsOnPostgres ? [] : [databasePath, `${databasePath}-wal`]), sealKeyPath]) {
     assert.equal(statSync(path).mode & 0o777, 0o600, path);
   }
 });

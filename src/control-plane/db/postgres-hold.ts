@@ -93,7 +93,10 @@ async function acquire(url: string): Promise<pg.Client> {
     throw translateFailure(error);
   }
   await endQuietly(client);
-  throw new AppError("conflict", `Another catnap already runs on the database at ${describePlace(url)}; stop it first.`);
+  throw new AppError(
+    "conflict",
+    `Another catnap already runs on the database at ${describePlace(url)}; stop it first.`,
+  );
 }
 
 async function endQuietly(client: pg.Client): Promise<void> {

@@ -1,5 +1,5 @@
 // PostgreSQL as the store: Kysely and prepared reads on pools of their own, so that reads never wait behind transactions for a lock.
-import { Kysely, PostgresDialect, type PostgresPool as DialectPool } from "kysely";
+import { type PostgresPool as DialectPool, Kysely, PostgresDialect } from "kysely";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Database, PreparedRead, RememberedRead, Value } from "./database.ts";
@@ -70,7 +70,8 @@ async function prepareServer(url: string, log: Logger): Promise<void> {
       const asked = `select current_setting('server_version_num')::integer as version,
         current_setting('server_encoding') as encoding, current_setting('fsync') as fsync`;
       const [server] = (await client.query(asked)).rows as { version: number; encoding: string; fsync: string }[];
-      if (server === undefined || server.version < versionMin) throw unsuitable(url, "PostgreSQL 13 or newer is needed");
+      if (server === undefined || server.version < versionMin)
+        throw unsuitable(url, "PostgreSQL 13 or newer is needed");
       if (server.encoding !== "UTF8") throw unsuitable(url, "its encoding must be UTF8");
       if (server.fsync === "off") log.warn("the database server runs with fsync off: a loss of power loses data");
     } finally {
