@@ -2,6 +2,7 @@
 import type { Endpoint } from "./endpoint.ts";
 import * as feature from "./feature.ts";
 import * as integration from "./integration.ts";
+import * as quota from "./quota.ts";
 import * as sandbox from "./sandbox.ts";
 import * as filesystem from "./sandbox-api/filesystem.ts";
 import * as health from "./sandbox-api/health.ts";
@@ -12,7 +13,7 @@ import * as processes from "./sandbox-api/process.ts";
 export type Operation = Endpoint & { operationId: string };
 
 /** Below `/v0`. */
-export const controlPlaneOperations: readonly Operation[] = operationsOf(feature, integration, sandbox);
+export const controlPlaneOperations: readonly Operation[] = operationsOf(feature, integration, quota, sandbox);
 
 /** Below the address of each sandbox. */
 export const sandboxOperations: readonly Operation[] = operationsOf(filesystem, health, multipart, processes);

@@ -1,5 +1,6 @@
 // What a sandbox is asked to be (spec 2.3 to 2.7 and 2.9): image, size, ports, environment, lifecycle, network, volumes.
 import Type, { type Static } from "typebox";
+import { Name } from "./metadata.ts";
 import { SandboxNetwork, SandboxNetworkInput } from "./sandbox-network.ts";
 
 export const defaultImage = "blaxel/base-image:latest";
@@ -23,17 +24,27 @@ export const Port = Type.Object(
 );
 export type Port = Static<typeof Port>;
 
+/** Names one secret of one integration connection. */
+export const SecretKeyRef = Type.Object(
+  {
+    name: Name,
+    key: Type.String({ pattern: "^[\\u0021-\\u007e]{1,128}$", rule: "1 to 128 visible ASCII characters" }),
+  },
+  { title: "SecretKeyRef" },
+);
+export type SecretKeyRef = Static<typeof SecretKeyRef>;
+
+/** A variable has a `value`, or takes it from a secret with `valueFrom`: what that holds is never shown. */
 export const Env = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 255, pattern: "^[^=\\u0000]+$", rule: "without `=` and NUL" }),
     value: Type.Optional(Type.String({ pattern: "^[^\\u0000]*$", rule: "without NUL" })),
     secret: Type.Optional(Type.Boolean()),
+    valueFrom: Type.Optional(Type.Object({ secretKeyRef: SecretKeyRef })),
   },
   { title: "Env" },
 );
 export type Env = Static<typeof Env>;
-
-const EnvInput = Type.Object({ ...Env.properties, valueFrom: Type.Optional(Type.Unknown()) }, { title: "EnvInput" });
 
 const Duration = Type.String({
   pattern: "^[0-9]{1,12}[smhdw]$",
@@ -71,7 +82,7 @@ export const SandboxRuntime = Type.Object(
 const SandboxRuntimeInput = Type.Object(
   {
     ...runtime,
-    envs: Type.Optional(Type.Array(EnvInput, { maxItems: 1000 })),
+    envs: Type.Optional(Type.Array(Env, { maxItems: 1000 })),
   },
   { title: "SandboxRuntimeInput" },
 );

@@ -1,5 +1,7 @@
 // Which status of a sandbox allows which action (spec section 3): the one table that services and the edge ask.
 //
+//                                ┌── update: the same instance, or a new one (no status between)
+//                                ▼  │
 //   create ──▶ DEPLOYING ──▶ DEPLOYED ◀─ found again ─┐
 //                 │  │           │                    │
 //   failed, undone◀─┘  │           └─ instance lost ─▶ FAILED
@@ -33,6 +35,7 @@ export type SandboxAction =
   /** Requests to the sandbox's own address. */
   | "connect"
   | "delete"
+  | "update"
   /** Counts as an existing sandbox for `createIfNotExist`. */
   | "reuse"
   /** No other sandbox may have the name. */
@@ -42,7 +45,7 @@ export type SandboxAction =
 
 const allowed: Readonly<Record<SandboxStatus, readonly SandboxAction[]>> = {
   DEPLOYING: ["delete", "hold_name", "list"],
-  DEPLOYED: ["connect", "delete", "reuse", "hold_name", "list"],
+  DEPLOYED: ["connect", "delete", "update", "reuse", "hold_name", "list"],
   FAILED: ["delete", "list"],
   DELETING: ["delete"],
   TERMINATED: [],

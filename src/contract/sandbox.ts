@@ -112,6 +112,31 @@ export const getSandbox = endpoint({
   response: Sandbox,
 });
 
+/** Any text, as with names. */
+export const getSandboxByExternalId = endpoint({
+  method: "GET",
+  path: "/sandboxes/by-external-id/:externalId",
+  summary: "Get the newest sandbox with an external id that is not gone",
+  tag: "sandboxes",
+  scope: "sandboxes:get",
+  params: Type.Object({ externalId: Type.String() }),
+  query: Type.Object({ show_secrets: Type.Optional(Type.Boolean()) }),
+  response: Sandbox,
+});
+
+export const updateSandbox = endpoint({
+  method: "PUT",
+  path: "/sandboxes/:sandboxName",
+  summary:
+    "Replace a sandbox's settings; another image, memory or environment gives it a new instance without its files",
+  tag: "sandboxes",
+  scope: "sandboxes:update",
+  params: SandboxParams,
+  body: SandboxInput,
+  response: Sandbox,
+  errors: [409, 503],
+});
+
 export const deleteSandbox = endpoint({
   method: "DELETE",
   path: "/sandboxes/:sandboxName",

@@ -5,6 +5,9 @@ import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
 import { requirePostgresUrl } from "./db/postgres-pool.ts";
 
+/** What ten thousand sandboxes of the usual size have. */
+const workspaceMemoryDefaultMb = 10_000 * defaultMemoryMb;
+
 export type ControlPlaneConfig = {
   /** Where this installation is reached, e.g. `http://127.0.0.1:4000`. */
   origin: string;
@@ -19,6 +22,8 @@ export type ControlPlaneConfig = {
   memoryMaxMb: number;
   /** Sandboxes that hold a name in one workspace. */
   sandboxesMax: number;
+  /** Memory of all of them together; like it, unless the operator gave the workspace another quota. */
+  workspaceMemoryMaxMb: number;
   createTimeoutMs: number;
   /** Longest time the record of a terminated sandbox is kept (spec 2.7). */
   retentionMaxMs: number;
@@ -52,6 +57,10 @@ export function readControlPlaneConfig(
     memoryDefaultMb: Math.min(defaultMemoryMb, memoryMaxMb),
     memoryMaxMb,
     sandboxesMax: readInteger(settings, "CATNAP_SANDBOXES_MAX", 10_000, { min: 1, max: 1_000_000 }),
+    workspaceMemoryMaxMb: readInteger(settings, "CATNAP_WORKSPACE_MEMORY_MAX_MB", workspaceMemoryDefaultMb, {
+      min: memoryMinMb,
+      max: 1_000_000_000_000,
+    }),
     createTimeoutMs: readDurationMs(settings, "CATNAP_CREATE_TIMEOUT", "120s"),
     retentionMaxMs: readDurationMs(settings, "CATNAP_RETENTION_MAX", "7d"),
     idempotencyTtlMs: 86_400_000,

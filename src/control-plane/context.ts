@@ -2,8 +2,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
-import { startLoop } from "../core/loop.ts";
-import { loadSealKey, type SealKey } from "../core/seal.ts";
+import { loadSealKey } from "../core/seal.ts";
 import { createApp } from "./app.ts";
 import { Authentication } from "./auth/service.ts";
 import { createAuthStore } from "./auth/store.ts";
@@ -17,16 +16,9 @@ import { openFeatures } from "./features/open.ts";
 import { type Identity, openIdentity } from "./identity.ts";
 import { openIntegrations } from "./integrations/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
-import { Creations } from "./sandboxes/creation.ts";
-import { createCreationStore } from "./sandboxes/creation-store.ts";
-import { createSandboxList } from "./sandboxes/list.ts";
-import { createListStore } from "./sandboxes/list-store.ts";
-import { createPresenter } from "./sandboxes/present.ts";
-import { createReconciler } from "./sandboxes/reconcile.ts";
-import { mountSandboxes } from "./sandboxes/routes.ts";
-import { createSandboxService } from "./sandboxes/service.ts";
-import { createSandboxStore, type SandboxStore } from "./sandboxes/store.ts";
-import { createSandboxViews } from "./sandboxes/views.ts";
+import { openQuotas } from "./quotas/open.ts";
+import { openSandboxes } from "./sandboxes/open.ts";
+import { createSandboxStore } from "./sandboxes/store.ts";
 import { mountSealKeys } from "./seal-keys/routes.ts";
 
 export type ControlPlaneOptions = {
@@ -68,12 +60,18 @@ export async function openControlPlane({
   const authStore = createAuthStore(database);
   const authentication = new Authentication(authStore);
   const store = createSandboxStore(database);
-  const parts: Parts = { config, host, log, database, sealKey, opened };
-  const sandboxes = openSandboxes(parts, store);
-  const integrations = openIntegrations({ ...parts, findUser: async () => undefined });
+  const parts = { config, host, log, database, sealKey, opened };
+  const integrations = openIntegrations({ ...parts, findUser: (...named) => sandboxes.service.findUser(...named) });
+  const quotas = openQuotas(parts);
+  const sandboxes = openSandboxes({
+    ...parts,
+    store,
+    quotas: quotas.service,
+    resolveSecret: (...named) => integrations.service.resolveSecret(...named),
+  });
   const features = openFeatures({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
   // One line a noun; see Mount.
-  const mounts: Mount[] = [sandboxes.mount, integrations.mount, features.mount];
+  const mounts: Mount[] = [sandboxes.mount, quotas.mount, integrations.mount, features.mount];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey), features.operatorMount];
   const app = await createApp({
@@ -109,35 +107,3 @@ export async function openControlPlane({
 
 /** Adds the operations of a noun below `/v0` of its surface. */
 type Mount = (app: FastifyInstance) => void;
-
-/** What a noun is made of. */
-type Parts = Pick<ControlPlaneOptions, "config" | "host" | "log"> & {
-  database: Database;
-  sealKey: SealKey;
-  opened: AsyncDisposableStack;
-};
-
-function openSandboxes(
-  { config, host, log, database, sealKey, opened }: Parts,
-  store: SandboxStore,
-): { mount: Mount; reconcile: () => Promise<void> } {
-  const { address, region } = config;
-  const creationStore = createCreationStore(database);
-  const presenter = createPresenter({ host, sealKey, address, region });
-  const poke = (): void => deletions.poke();
-  const creations = new Creations({ config, host, sealKey, store, creationStore, presenter, log, poke });
-  const { finishDeletions, reconcile } = createReconciler({ host, store, creationStore, creations, log });
-  const { reconcileIntervalMs: intervalMs } = config;
-  const deletions = opened.use(startLoop({ name: "deletions", intervalMs, log, work: finishDeletions }));
-  const agreement = opened.use(startLoop({ name: "agreement", intervalMs, log, work: reconcile }));
-  opened.use(creations);
-  const service = createSandboxService({
-    store,
-    creations,
-    presenter,
-    views: createSandboxViews({ store, presenter }),
-    poke,
-  });
-  const list = createSandboxList({ store: createListStore(database), presenter, sealKey });
-  return { mount: (app) => mountSandboxes(app, { service, creations, list }), reconcile: () => agreement.run() };
-}

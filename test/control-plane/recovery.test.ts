@@ -209,7 +209,9 @@ test("a sandbox whose instance the host has found again is what it was, unless i
   for (const request of lost) instances.set(request.instanceId, request);
   await server.controlPlane.reconcile();
   const { body } = await server.call("GET", "/v0/sandboxes/found");
-  assert.deepEqual([body.status, body.errors], ["DEPLOYED", []]);
+  assert.equal(body.status, "DEPLOYED");
+  const told = body.errors.map(({ code, fatal }: { code: string; fatal: boolean }) => [code, fatal]);
+  assert.deepEqual(told, [["INSTANCE_LOST", false]], "what happened is told and is not fatal any more");
   assert.equal((await server.controlPlane.directory.findRoute("main", "found"))?.instanceId, lost[0]?.instanceId);
   const route = await server.controlPlane.directory.findRoute("main", "replaced");
   assert.equal(route?.instanceId, requests[2]?.instanceId);

@@ -222,10 +222,6 @@ test("what would change isolation or lifetime and does not exist yet is refused 
   await refusesField({ runtime: { expires: "2030-01-01T00:00:00Z" } }, "spec.runtime.expires");
   await refusesField({ runtime: { terminationGracePeriodSeconds: 1 } }, "spec.runtime.terminationGracePeriodSeconds");
   await refusesField({ runtime: { extraArgs: { tun: "enabled" } } }, "spec.runtime.extraArgs");
-  await refusesField(
-    { runtime: { envs: [{ name: "A", valueFrom: { secret: "x" } }] } },
-    "spec.runtime.envs[].valueFrom",
-  );
   const policy = { type: "ttl-idle", value: "30m", action: "delete" };
   await refusesField({ lifecycle: { expirationPolicies: [policy] } }, "spec.lifecycle.expirationPolicies");
   await refusesField({ volumes: [{ name: "data", mountPath: "/data" }] }, "spec.volumes");

@@ -6,10 +6,13 @@ import type { InstallationTable } from "./tables/installation.ts";
 import type { IntegrationConnectionsTable } from "./tables/integration-connections.ts";
 import type { InvitationsTable } from "./tables/invitations.ts";
 import type { MembersTable } from "./tables/members.ts";
+import type { SandboxConnectionsTable } from "./tables/sandbox-connections.ts";
 import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
 import type { SandboxesTable } from "./tables/sandboxes.ts";
 import type { ServiceAccountsTable } from "./tables/service-accounts.ts";
 import type { UsersTable } from "./tables/users.ts";
+import type { WorkspaceQuotasTable } from "./tables/workspace-quotas.ts";
+import type { WorkspaceUsageTable } from "./tables/workspace-usage.ts";
 import type { WorkspacesTable } from "./tables/workspaces.ts";
 
 export type Tables = {
@@ -22,6 +25,9 @@ export type Tables = {
   api_keys: ApiKeysTable;
   sandboxes: SandboxesTable;
   sandbox_events: SandboxEventsTable;
+  sandbox_connections: SandboxConnectionsTable;
+  workspace_usage: WorkspaceUsageTable;
+  workspace_quotas: WorkspaceQuotasTable;
   idempotency_keys: IdempotencyKeysTable;
   integration_connections: IntegrationConnectionsTable;
   features: FeaturesTable;

@@ -17,10 +17,6 @@ const unavailable: readonly Check[] = [
     asksFor: ({ spec }) => Object.values(spec.runtime?.extraArgs ?? {}).includes("enabled"),
   },
   {
-    field: "spec.runtime.envs[].valueFrom",
-    asksFor: ({ spec }) => spec.runtime?.envs?.some(({ valueFrom }) => valueFrom !== undefined) ?? false,
-  },
-  {
     field: "spec.lifecycle.expirationPolicies",
     asksFor: ({ spec }) => (spec.lifecycle?.expirationPolicies?.length ?? 0) > 0,
   },

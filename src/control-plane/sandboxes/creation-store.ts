@@ -3,6 +3,7 @@ import type { CoreEvent } from "../../contract/metadata.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { fromEventRow, fromRow, type SandboxRecord, toRow } from "./record.ts";
 import { appendEvent, changeStatus } from "./store.ts";
+import { takeUsage, type UsageLimits } from "./usage.ts";
 
 export type KeyedRequest = {
   principalId: string;
@@ -17,6 +18,13 @@ export type InsertOutcome =
   /** `replaced`: a failed sandbox of the name is being deleted for it. */
   { kind: "inserted"; replaced: boolean } | { kind: "name_taken" } | { kind: "key_taken"; earlier: EarlierRequest };
 
+export type InsertTerms = {
+  keyed: KeyedRequest | undefined;
+  /** That its environment refers to. */
+  connections: readonly string[];
+  limits: UsageLimits;
+};
+
 export type CreationStore = ReturnType<typeof createCreationStore>;
 
 export function createCreationStore(database: Database) {
@@ -30,9 +38,9 @@ export function createCreationStore(database: Database) {
       return row && { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
     },
 
-    /** Records the sandbox and, with a key, that the key stands for it. */
-    insert(record: SandboxRecord, keyed: KeyedRequest | undefined): Promise<InsertOutcome> {
-      return database.kysely.transaction().execute((queries) => insert(queries, record, keyed));
+    /** Records the sandbox and, with a key, that the key stands for it. Throws `QUOTA_EXCEEDED`, and then nothing is recorded. */
+    insert(record: SandboxRecord, terms: InsertTerms): Promise<InsertOutcome> {
+      return database.kysely.transaction().execute((queries) => insert(queries, record, terms));
     },
 
     /**
@@ -76,7 +84,7 @@ export function createCreationStore(database: Database) {
 async function insert(
   queries: Queries,
   record: SandboxRecord,
-  keyed: KeyedRequest | undefined,
+  { keyed, connections, limits }: InsertTerms,
 ): Promise<InsertOutcome> {
   const taken = keyed && (await takeKey(queries, record, keyed));
   if (taken !== undefined) return { kind: "key_taken", earlier: taken };
@@ -91,7 +99,9 @@ async function insert(
     await queries.deleteFrom("idempotency_keys").where("sandbox_id", "=", record.id).execute();
     return { kind: "name_taken" };
   }
-  const { id, revision, createdAt: time, status } = record;
+  const { id, workspaceId, revision, createdAt: time, status, spec } = record;
+  await takeUsage(queries, workspaceId, { sandboxes: 1, memoryMb: spec.runtime?.memory ?? 0 }, limits);
+  await recordConnections(queries, { id, workspaceId }, connections);
   await appendEvent(queries, id, { revision, time, status });
   return { kind: "inserted", replaced };
 }
@@ -133,6 +143,17 @@ async function takeKey(
     .where("key", "=", key)
     .executeTakeFirstOrThrow();
   return { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
+}
+
+export async function recordConnections(
+  queries: Queries,
+  { id, workspaceId }: Pick<SandboxRecord, "id" | "workspaceId">,
+  connections: readonly string[],
+): Promise<void> {
+  await queries.deleteFrom("sandbox_connections").where("sandbox_id", "=", id).execute();
+  if (connections.length === 0) return;
+  const rows = connections.map((name) => ({ workspace_id: workspaceId, connection_name: name, sandbox_id: id }));
+  await queries.insertInto("sandbox_connections").values(rows).execute();
 }
 
 /** A failed sandbox does not hold its name: creating the name again deletes what is left of it. */

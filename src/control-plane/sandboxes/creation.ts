@@ -10,15 +10,16 @@ import type { SealKey } from "../../core/seal.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { ControlPlaneConfig } from "../config.ts";
+import type { QuotaLimits, Quotas } from "../quotas/service.ts";
 import type { CreationStore, KeyedRequest } from "./creation-store.ts";
 import { type Draft, draftSandbox } from "./draft.ts";
-import { envsOf, type Presenter } from "./present.ts";
+import { connectionsOf, type Environments, requireReferences } from "./environment.ts";
+import type { Incarnations } from "./incarnations.ts";
+import type { Presenter } from "./present.ts";
 import type { SandboxRecord } from "./record.ts";
 import { Replays } from "./replays.ts";
 import type { SandboxStore } from "./store.ts";
 
-/** How long an aborted creation may take to settle before the caller is answered without it. */
-const abortGraceMs = 5_000;
 const nameAttemptsMax = 5;
 
 export type CreateRequest = {
@@ -34,6 +35,9 @@ export type CreationOptions = {
   config: ControlPlaneConfig;
   host: Host;
   sealKey: SealKey;
+  environments: Environments;
+  incarnations: Incarnations;
+  quotas: Quotas;
   store: SandboxStore;
   creationStore: CreationStore;
   presenter: Presenter;
@@ -42,47 +46,33 @@ export type CreationOptions = {
   poke: () => void;
 };
 
-type Running = { abort: AbortController; settled: Promise<unknown> };
+type Plan = { draft: Draft; limits: QuotaLimits };
 
-export class Creations implements AsyncDisposable {
+export class Creations {
   readonly #options: CreationOptions;
   readonly #replays: Replays;
-  /** Creations between their first record and the moment the host is done with them, by sandbox id. */
-  readonly #running = new Map<string, Running>();
 
   constructor(options: CreationOptions) {
     this.#options = options;
     this.#replays = new Replays(options);
   }
 
-  isRunning(sandboxId: string): boolean {
-    return this.#running.has(sandboxId);
-  }
-
-  /** Ends a creation early, because the sandbox is being deleted. */
-  abort(sandboxId: string): void {
-    this.#running.get(sandboxId)?.abort.abort();
-  }
-
-  create(request: CreateRequest): Promise<Sandbox> {
+  async create(request: CreateRequest): Promise<Sandbox> {
     const { caller, input, reuse, idempotencyKey, timing } = request;
-    const draft = draftSandbox(input, this.#options.config);
-    if (idempotencyKey === undefined) return this.#createOrReuse(draft, request, undefined);
+    const { config, quotas } = this.#options;
+    const limits = await quotas.limitsOf(caller.workspaceId);
+    const draft = draftSandbox(input, { ...config, retentionMaxMs: limits.retentionMs });
+    requireReferences(caller, draft.envs, []);
+    if (idempotencyKey === undefined) return this.#createOrReuse({ draft, limits }, request, undefined);
     return this.#replays.once({ caller, key: idempotencyKey, request: { reuse, input }, timing }, (keyed) =>
-      this.#createOrReuse(draft, request, keyed),
+      this.#createOrReuse({ draft, limits }, request, keyed),
     );
   }
 
-  /** Aborts what is under way and waits, within a bound, until it is undone. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    const running = [...this.#running.values()];
-    for (const { abort } of running) abort.abort();
-    await within(Promise.allSettled(running.map(({ settled }) => settled)), 2 * abortGraceMs);
-  }
-
-  async #createOrReuse(draft: Draft, request: CreateRequest, keyed: KeyedRequest | undefined): Promise<Sandbox> {
-    const { store, presenter, config } = this.#options;
+  async #createOrReuse(plan: Plan, request: CreateRequest, keyed: KeyedRequest | undefined): Promise<Sandbox> {
+    const { store, presenter, incarnations } = this.#options;
     const { caller, reuse } = request;
+    const { draft } = plan;
     for (let attempt = 1; attempt <= nameAttemptsMax; attempt++) {
       const name = draft.name ?? generateName("sandbox");
       const existing = await store.findByName(caller.workspaceId, name);
@@ -93,11 +83,10 @@ export class Creations implements AsyncDisposable {
           return presenter.present(existing, caller, await store.findEvents(existing.id));
         }
         // Another creation of the name is under way: its outcome decides.
-        await this.#waitFor(existing);
+        await incarnations.settled(existing.id);
         continue;
       }
-      if ((await store.countHeld(caller.workspaceId)) >= config.sandboxesMax) throw quotaExceeded(config.sandboxesMax);
-      const created = await this.#createNamed(name, draft, request, keyed);
+      const created = await this.#createNamed(name, plan, request, keyed);
       if (created !== undefined) return created;
     }
     throw new AppError("conflict", "The name is held by a creation that has not ended.", {
@@ -107,50 +96,41 @@ export class Creations implements AsyncDisposable {
 
   #nameTaken(existing: SandboxRecord): AppError {
     const details: Record<string, unknown> = { code: "SANDBOX_ALREADY_EXISTS" };
-    if (this.isRunning(existing.id)) details.reason = "CREATION_IN_PROGRESS";
+    if (this.#options.incarnations.isRunning(existing.id) && existing.status === "DEPLOYING")
+      details.reason = "CREATION_IN_PROGRESS";
     return new AppError("already_exists", `A sandbox with the name ${existing.name} exists.`, { details });
-  }
-
-  async #waitFor({ id }: SandboxRecord): Promise<void> {
-    const running = this.#running.get(id);
-    if (running !== undefined) await within(running.settled, this.#options.config.createTimeoutMs);
   }
 
   /** Undefined when the name was taken in the meantime. */
   async #createNamed(
     name: string,
-    draft: Draft,
+    { draft, limits }: Plan,
     { caller, timing }: CreateRequest,
     keyed: KeyedRequest | undefined,
   ): Promise<Sandbox | undefined> {
-    const { creationStore } = this.#options;
+    const { creationStore, environments, incarnations } = this.#options;
+    const { image, memoryMb, envs } = draft;
+    const environment = await environments.resolve(envs, caller.workspaceId);
     const record = this.#newRecord(name, draft, caller);
-    // Registered first: a reconciliation must not take the record for one left behind by a crash.
-    const abort = new AbortController();
-    let settle = (): void => undefined;
-    const settled = new Promise<void>((resolve) => {
-      settle = resolve;
-    });
-    this.#running.set(record.id, { abort, settled });
-    const finish = (): void => {
-      this.#running.delete(record.id);
-      settle();
-      // Deleted meanwhile: the reconciler has waited for this.
-      if (abort.signal.aborted) this.#options.poke();
-    };
-    let hostDone: Promise<unknown> = Promise.resolve();
+    const { instanceId } = record;
+    const incarnation = incarnations.begin(record);
     try {
-      const outcome = await timing.measure("store", () => creationStore.insert(record, keyed));
+      const terms = { keyed, connections: connectionsOf(envs), limits };
+      const outcome = await timing.measure("store", () => creationStore.insert(record, terms));
       if (outcome.kind === "name_taken") return undefined;
       if (outcome.kind === "key_taken")
         throw new AppError("conflict", "The key is in use by a request that has not ended.");
       if (outcome.replaced) this.#options.poke();
-      const making = this.#makeInstance(record, draft, caller, { abort, timing });
-      hostDone = making.done;
-      return await this.#complete(record, making, { caller, timing, keyed });
+      const { workspace } = caller;
+      try {
+        const request = { instanceId, workspace, sandboxName: name, image, memoryMb, environment };
+        await incarnation.make(request, timing);
+      } catch (error) {
+        throw await this.#undo(record, error, incarnation.signal);
+      }
+      return await this.#complete(record, { caller, timing, keyed });
     } finally {
-      // A host that has not let go of an aborted creation keeps it registered, and away from the reconciler.
-      hostDone.then(finish, finish);
+      incarnation.end();
     }
   }
 
@@ -160,6 +140,8 @@ export class Creations implements AsyncDisposable {
     const { displayName, externalId, labels, spec, envs, retentionMs } = draft;
     return {
       id,
+      instanceId: randomToken(16),
+      nextInstanceId: undefined,
       workspaceId: caller.workspaceId,
       name,
       revision: 1,
@@ -168,7 +150,7 @@ export class Creations implements AsyncDisposable {
       externalId,
       labels,
       spec,
-      sealedEnvs: envs.length === 0 ? undefined : this.#options.sealKey.seal(JSON.stringify(envs), envsOf(id)),
+      sealedEnvs: this.#options.environments.seal(envs, id),
       errors: [],
       createdAt: now,
       updatedAt: now,
@@ -179,38 +161,11 @@ export class Creations implements AsyncDisposable {
     };
   }
 
-  /** `ready` rejects no later than the deadline and a grace; `done` fulfils when the host has let go, however late. */
-  #makeInstance(
-    { id, name }: SandboxRecord,
-    { image, memoryMb, envs }: Draft,
-    { workspace }: Caller,
-    { abort, timing }: { abort: AbortController; timing: Timing },
-  ): Making {
-    const { host, config } = this.#options;
-    const environment = Object.fromEntries(envs.map(({ name, value }) => [name, value ?? ""]));
-    const deadline = setTimeout(() => abort.abort(), config.createTimeoutMs);
-    const made = host.createInstance(
-      { instanceId: id, workspace, sandboxName: name, image, memoryMb, environment },
-      { signal: abort.signal, timing },
-    );
-    const done = made.then(
-      () => clearTimeout(deadline),
-      () => clearTimeout(deadline),
-    );
-    return { ready: Promise.race([made, rejectAfterAbort(abort.signal)]), done, signal: abort.signal };
-  }
-
   async #complete(
     record: SandboxRecord,
-    { ready, signal }: Making,
     { caller, timing, keyed }: { caller: Caller; timing: Timing; keyed: KeyedRequest | undefined },
   ): Promise<Sandbox> {
     const { creationStore, presenter } = this.#options;
-    try {
-      await ready;
-    } catch (error) {
-      throw await this.#undo(record, error, signal);
-    }
     const sandbox = await timing.measure("store", () =>
       creationStore.complete(
         record.id,
@@ -231,47 +186,23 @@ export class Creations implements AsyncDisposable {
         details: { code: "CREATION_TIMEOUT" },
       });
     }
-    const error = toAppError(cause);
-    if (error.details?.code === "INVALID_IMAGE") {
-      const details = { requested_image: record.spec.runtime?.image, supported_images: host.listImages() };
-      return new AppError(error.code, error.message, { details: { ...error.details, ...details } });
-    }
+    const error = explainImage(toAppError(cause), record.spec.runtime?.image, host);
     if (error.status >= 500) {
-      log.error({ sandbox: record.name, instanceId: record.id, err: cause }, "a sandbox could not be created");
+      log.error({ sandbox: record.name, instanceId: record.instanceId, err: cause }, "a sandbox could not be created");
     }
     return error;
   }
 }
 
-type Making = { ready: Promise<void>; done: Promise<void>; signal: AbortSignal };
-
-/** Rejects some time after the abort: a host that reacts to it settles first. */
-function rejectAfterAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const give = (): void => {
-      setTimeout(() => reject(new Error("the host has not let go in time")), abortGraceMs).unref();
-    };
-    if (signal.aborted) give();
-    else signal.addEventListener("abort", give, { once: true });
-  });
-}
-
-/** Resolves when `work` does or the time is over, whichever comes first. */
-async function within(work: Promise<unknown>, timeoutMs: number): Promise<void> {
-  const timer = Promise.withResolvers<void>();
-  const timeout = setTimeout(timer.resolve, timeoutMs);
-  await Promise.race([work, timer.promise]);
-  clearTimeout(timeout);
+/** A refused image is answered with what could be asked for. */
+export function explainImage(error: AppError, image: string | undefined, host: Host): AppError {
+  if (error.details?.code !== "INVALID_IMAGE") return error;
+  const details = { ...error.details, requested_image: image, supported_images: host.listImages() };
+  return new AppError(error.code, error.message, { details });
 }
 
 function deletedMeanwhile({ name }: SandboxRecord): AppError {
   return new AppError("conflict", `The sandbox ${name} was deleted while it was being created.`, {
     details: { code: "SANDBOX_DELETED" },
-  });
-}
-
-function quotaExceeded(max: number): AppError {
-  return new AppError("invalid_request", `The workspace has its most sandboxes: ${max}.`, {
-    details: { code: "QUOTA_EXCEEDED" },
   });
 }

@@ -14,6 +14,7 @@ import { parseDurationMs } from "../../core/duration.ts";
 import { AppError } from "../../core/errors.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import { requireAvailable } from "./availability.ts";
+import { envBytes } from "./environment.ts";
 
 const retentionDefaultMs = 300_000;
 
@@ -31,10 +32,14 @@ export type Draft = {
   retentionMs: number;
 };
 
-export function draftSandbox(input: SandboxInput, config: ControlPlaneConfig): Draft {
+/** What this installation, and the workspace's quotas, allow. */
+export type DraftLimits = Pick<ControlPlaneConfig, "region" | "memoryDefaultMb" | "memoryMaxMb" | "retentionMaxMs">;
+
+export function draftSandbox(input: SandboxInput, config: DraftLimits): Draft {
   requireAvailable(input);
   const { metadata, spec } = input;
   const { envs = [], ports, ...runtime } = spec.runtime ?? {};
+  const { network, ...rest } = spec;
   requireEnvs(envs);
   requirePorts(ports ?? []);
   const memoryMb = runtime.memory ?? config.memoryDefaultMb;
@@ -51,9 +56,12 @@ export function draftSandbox(input: SandboxInput, config: ControlPlaneConfig): D
     labels,
     image,
     memoryMb,
-    envs: envs.map(({ name, value, secret }) => ({ name, value: value ?? "", ...(secret && { secret }) })),
+    envs: envs.map(({ name, value, secret, valueFrom }) =>
+      valueFrom === undefined ? { name, value: value ?? "", ...(secret && { secret }) } : { name, valueFrom },
+    ),
     spec: {
-      ...spec,
+      ...rest,
+      ...(network !== undefined && Object.keys(network).length > 0 && { network: network as SandboxSpec["network"] }),
       enabled: spec.enabled ?? true,
       region: config.region,
       runtime: {
@@ -81,13 +89,14 @@ function requirePorts(ports: readonly Port[]): void {
 function requireEnvs(envs: readonly Env[]): void {
   const seen = new Set<string>();
   let totalBytes = 0;
-  for (const [index, { name, value = "", secret }] of envs.entries()) {
+  for (const [index, { name, value = "", secret, valueFrom }] of envs.entries()) {
     const field = `spec.runtime.envs[${index}]`;
     if (seen.has(name)) reject(`${field}.name`, `must differ from the other variables: ${name} appears twice`);
     seen.add(name);
+    if (valueFrom !== undefined && value !== "") reject(`${field}.value`, "must be absent beside valueFrom");
     if (secret && value === secretMask)
       reject(`${field}.value`, "must be the value itself, not the mask shown in answers");
-    const bytes = Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
+    const bytes = envBytes(name, value);
     if (bytes > envMaxBytes) reject(field, `must have at most ${envMaxBytes} bytes`);
     totalBytes += bytes;
   }

@@ -5,25 +5,23 @@ import type { CoreEvent } from "../../contract/metadata.ts";
 import { nodeGeneration, type Sandbox } from "../../contract/sandbox.ts";
 import { type Env, secretMask } from "../../contract/sandbox-spec.ts";
 import { allows } from "../../contract/sandbox-status.ts";
-import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
+import type { Environments } from "./environment.ts";
+import { mergeFailures } from "./failures.ts";
 import type { SandboxRecord } from "./record.ts";
 
-export type PresenterOptions = { host: Host; sealKey: SealKey; address: AddressSettings; region: string };
+export type PresenterOptions = { host: Host; environments: Environments; address: AddressSettings; region: string };
 
 /** The part that changes without the record: what the host says. */
 export type LiveSandbox = Required<Pick<Sandbox, "errors">> & Pick<Sandbox, "state" | "lastUsedAt">;
 
 export type Presenter = ReturnType<typeof createPresenter>;
 
-export function createPresenter({ host, sealKey, address, region }: PresenterOptions) {
-  const openEnvs = ({ id, sealedEnvs }: SandboxRecord): Env[] =>
-    sealedEnvs === undefined ? [] : JSON.parse(sealKey.open(sealedEnvs, envsOf(id)));
-
+export function createPresenter({ host, environments, address, region }: PresenterOptions) {
   /** The part that stays the same until the record changes. */
   const presentRecord = (record: SandboxRecord, caller: Caller, showSecrets = false): Sandbox => {
     const { spec } = record;
-    const envs = openEnvs(record);
+    const envs = environments.open(record);
     return {
       metadata: {
         name: record.name,
@@ -52,9 +50,9 @@ export function createPresenter({ host, sealKey, address, region }: PresenterOpt
   };
 
   const presentLive = (record: SandboxRecord): LiveSandbox => {
-    const live = allows(record.status, "connect") ? host.instanceStatus(record.id) : undefined;
+    const live = allows(record.status, "connect") ? host.instanceStatus(record.instanceId) : undefined;
     if (live === undefined) return { errors: [...record.errors] };
-    return { state: live.state, lastUsedAt: live.lastUsedAt, errors: [...record.errors, ...live.errors] };
+    return { state: live.state, lastUsedAt: live.lastUsedAt, errors: [...mergeFailures(record.errors, live.errors)] };
   };
 
   return {
@@ -71,11 +69,7 @@ export function createPresenter({ host, sealKey, address, region }: PresenterOpt
   };
 }
 
+/** A reference stays one: nobody is shown what it refers to. */
 function maskSecret(env: Env): Env {
-  return env.secret ? { ...env, value: secretMask } : env;
-}
-
-/** What sealed environments are bound to. */
-export function envsOf(sandboxId: string): string {
-  return `envs:${sandboxId}`;
+  return env.secret && env.valueFrom === undefined ? { ...env, value: secretMask } : env;
 }

@@ -8,8 +8,11 @@ import type { SandboxEventsTable } from "../db/tables/sandbox-events.ts";
 import type { SandboxesTable } from "../db/tables/sandboxes.ts";
 
 export type SandboxRecord = {
-  /** Also the id of its instance. */
   id: string;
+  /** Of the instance that serves it. */
+  instanceId: string;
+  /** While it is being rebuilt: of the instance that will serve it. */
+  nextInstanceId: string | undefined;
   workspaceId: string;
   name: string;
   /** Goes up with every change, events included. */
@@ -35,6 +38,9 @@ export type SandboxRow = Selectable<SandboxesTable>;
 export function toRow(record: SandboxRecord): SandboxRow {
   return {
     id: record.id,
+    instance_id: record.instanceId,
+    next_instance_id: record.nextInstanceId ?? null,
+    memory_mb: record.spec.runtime?.memory ?? 0,
     workspace_id: record.workspaceId,
     name: record.name,
     revision: record.revision,
@@ -59,6 +65,8 @@ export function toRow(record: SandboxRecord): SandboxRow {
 export function fromRow(row: SandboxRow): SandboxRecord {
   return {
     id: row.id,
+    instanceId: row.instance_id,
+    nextInstanceId: row.next_instance_id ?? undefined,
     workspaceId: row.workspace_id,
     name: row.name,
     revision: row.revision,

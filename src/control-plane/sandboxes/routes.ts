@@ -4,7 +4,15 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { SandboxErrorBody } from "../../contract/error.ts";
 import { implement } from "../../contract/implement.ts";
 import { bareListVersion } from "../../contract/page.ts";
-import { createSandbox, deleteSandbox, getSandbox, listSandboxes, type Sandbox } from "../../contract/sandbox.ts";
+import {
+  createSandbox,
+  deleteSandbox,
+  getSandbox,
+  getSandboxByExternalId,
+  listSandboxes,
+  type Sandbox,
+  updateSandbox,
+} from "../../contract/sandbox.ts";
 import { AppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
 import { callerOf, failWith } from "../app.ts";
@@ -53,6 +61,21 @@ export function mountSandboxes(app: FastifyInstance, { service, creations, list 
     const text = await timing.measure("store", () => service.getText(caller, sandboxName, serialize));
     return reply.header("content-type", "application/json; charset=utf-8").send(text);
   });
+
+  implement(app, getSandboxByExternalId, ({ params, query }, request) =>
+    timingOf(request.raw).measure("store", () =>
+      service.getByExternalId(callerOf(request), params.externalId, query.show_secrets ?? false),
+    ),
+  );
+
+  implement(app, updateSandbox, ({ params, body }, request) =>
+    service.update({
+      caller: callerOf(request),
+      name: params.sandboxName,
+      input: body,
+      timing: timingOf(request.raw),
+    }),
+  );
 
   implement(app, deleteSandbox, ({ params }, request) =>
     timingOf(request.raw).measure("store", () => service.delete(callerOf(request), params.sandboxName)),

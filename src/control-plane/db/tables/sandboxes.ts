@@ -2,8 +2,13 @@
 import type { SandboxStatus } from "../../../contract/sandbox-status.ts";
 
 export type SandboxesTable = {
-  /** The id of its instance, chosen before the host is asked. */
   id: string;
+  /** The instance that serves it, chosen before the host is asked. */
+  instance_id: string;
+  /** While it is being rebuilt: the instance that will. */
+  next_instance_id: string | null;
+  /** What counts against the workspace's quota; during a rebuild the larger of both sizes. */
+  memory_mb: number;
   workspace_id: string;
   name: string;
   /** Goes up with every change. */

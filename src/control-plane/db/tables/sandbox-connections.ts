@@ -1,0 +1,2 @@
+// Which integration connections the environment of a sandbox refers to.
+export type SandboxConnectionsTable = { workspace_id: string; connection_name: string; sandbox_id: string };

@@ -1,0 +1,83 @@
+// From what a sandbox is and what a caller sends to what it will be, and whether that takes a new instance.
+import type { SandboxInput } from "../../contract/sandbox.ts";
+import { type Env, secretMask } from "../../contract/sandbox-spec.ts";
+import { AppError } from "../../core/errors.ts";
+import { type Draft, type DraftLimits, draftSandbox } from "./draft.ts";
+import { isSameEnvironment } from "./environment.ts";
+import type { SandboxRecord } from "./record.ts";
+
+export type UpdatePlan = {
+  draft: Draft;
+  /** Files and processes go: what differs is fixed when an instance is made. */
+  rebuild: boolean;
+};
+
+/**
+ * The object replaces what is there. What would cost the sandbox its files is changed only by what is sent, never by leaving something
+ * out: image, memory and environment stay, and so does the external id.
+ */
+export function planUpdate(
+  record: SandboxRecord,
+  present: readonly Env[],
+  input: SandboxInput,
+  limits: DraftLimits,
+): UpdatePlan {
+  const { name = record.name, externalId = record.externalId } = input.metadata;
+  if (name !== record.name) reject("metadata.name", `must be ${record.name}: the name of a sandbox does not change`);
+  requireImmutable(record, input);
+  const { image, memory } = record.spec.runtime ?? {};
+  const given = input.spec.runtime?.envs;
+  const envs = given === undefined ? [...present] : unmask(given, present);
+  const draft = draftSandbox(
+    {
+      metadata: { ...input.metadata, name, ...(externalId !== undefined && { externalId }) },
+      spec: {
+        ...input.spec,
+        runtime: {
+          ...(image !== undefined && { image }),
+          ...(memory !== undefined && { memory }),
+          ...input.spec.runtime,
+          envs,
+        },
+      },
+    },
+    limits,
+  );
+  const rebuild = draft.image !== image || draft.memoryMb !== memory || !isSameEnvironment(draft.envs, present);
+  return { draft, rebuild };
+}
+
+function requireImmutable({ spec }: SandboxRecord, input: SandboxInput): void {
+  const wanted = input.spec.runtime?.extraArgs ?? {};
+  const present = spec.runtime?.extraArgs ?? {};
+  for (const option of ["iptables", "nfs", "tun"] as const) {
+    const isOn = wanted[option] === "enabled";
+    if (wanted[option] !== undefined && isOn !== (present[option] === "enabled")) {
+      reject(`spec.runtime.extraArgs.${option}`, "must stay as the sandbox was created: it selects its kernel");
+    }
+  }
+  if (isProxy(input.spec.network?.proxy) && !isProxy(spec.network?.proxy)) {
+    reject("spec.network.proxy", "must not be set: a proxy cannot be switched on after the creation");
+  }
+}
+
+function isProxy(proxy: object | undefined): boolean {
+  return Object.keys(proxy ?? {}).length > 0;
+}
+
+/** Secret values come back as the mask they were shown as, and are then unchanged. */
+function unmask(given: readonly Env[], present: readonly Env[]): Env[] {
+  const known = new Map(present.map((env) => [env.name, env]));
+  return given.map((env, index) => {
+    const before = known.get(env.name);
+    if (env.value !== secretMask || before?.secret !== true || before.value === undefined) return env;
+    if (env.secret !== true) {
+      reject(`spec.runtime.envs[${index}].secret`, "must stay true while the value is the mask shown in answers");
+    }
+    return { ...env, value: before.value };
+  });
+}
+
+function reject(field: string, rule: string): never {
+  throw new AppError("invalid_request", `${field} ${rule}`);
+}
