@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "terminal.h"
+
 enum { SCORE_ABOVE_INIT = 300, SCORE_MAX = 1000, CLOSE_ON_EXEC = 4, DESCRIPTORS_MAX = 65536 };
 
 static int proc_fd = -1;
@@ -19,6 +21,7 @@ static struct rlimit descriptors;
 void child_prepare(void) {
   // Opened now: what is mounted over /proc later is the sandbox's business and not followed.
   proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  terminal_prepare();
   char text[16] = "";
   int own = openat(proc_fd, "self/oom_score_adj", O_RDONLY | O_CLOEXEC);
   if (own >= 0) {

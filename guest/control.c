@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "input.h"
 #include "messages.h"
 #include "outbox.h"
 #include "output.h"
@@ -43,7 +44,7 @@ static void disconnect(void) {
   drop_long_frame();
   for (uint32_t i = process_count(); i > 0; i--) {
     struct process *process = process_at(i - 1);
-    process->announced = process->exit_sent = process->answer_due = false;
+    process->announced = process->exit_sent = process->answer_due = process->input.answer_due = false;
     stream_rewind(&process->streams[0]);
     stream_rewind(&process->streams[1]);
     turns_add(process);
@@ -76,6 +77,9 @@ static void put_process(struct packer *packer, struct process *process) {
       .end_kind = process->end_kind,
       .end_value = process->end_value,
       .token = process->token,
+      .input = process->input.kind,
+      .input_open = process->input.source.fd >= 0,
+      .input_taken = process->input.taken,
   };
   encode_process(packer, &message);
   process->announced = true;
@@ -97,6 +101,7 @@ static bool put_turn(struct process *process) {
     else encode_spawned(&packer, process->answer_request, process->failure, 0, 0, process->failed_step);
     process->answer_due = false;
   }
+  input_put(process, &packer);
   bool more = false;
   if (known && resumed && !listing) {
     more = stream_put(&process->streams[0], &packer) || stream_put(&process->streams[1], &packer);
@@ -153,7 +158,43 @@ static void handle_signal(uint32_t channel, const uint8_t *payload, size_t lengt
   struct signal_request request;
   int error = decode_signal(payload, length, &request) ? spawn_signal(request.token, (int)request.number) : EINVAL;
   struct packer packer = outbox_packer();
-  encode_signalled(&packer, channel, error);
+  encode_errno(&packer, FRAME_SIGNALLED, channel, error);
+  outbox_add(&packer);
+}
+
+static bool is_running(const struct process *process) {
+  return process != NULL && (process->state == PROCESS_STARTING || process->state == PROCESS_RUNNING);
+}
+
+static void handle_input(uint32_t channel, const uint8_t *payload, size_t length) {
+  struct input_request request;
+  struct packer packer = outbox_packer();
+  bool fine = decode_input(payload, length, &request);
+  struct process *process = fine ? process_by_token(request.token) : NULL;
+  if (process == NULL || process->state == PROCESS_FAILED) {
+    encode_taken(&packer, channel, fine ? ESRCH : EINVAL, 0);
+    outbox_add(&packer);
+    return;
+  }
+  // One of a process waits at a time: a newer one answers it.
+  struct input *waiting = &process->input;
+  if (waiting->answer_due) {
+    int error = waiting->answer_ready ? waiting->answer_error : EAGAIN;
+    encode_taken(&packer, waiting->answer_request, error, waiting->taken);
+    outbox_add(&packer);
+  }
+  input_write(process, &request, channel);
+}
+
+static void handle_resize(uint32_t channel, const uint8_t *payload, size_t length) {
+  struct resize_request request;
+  int error = EINVAL;
+  if (decode_resize(payload, length, &request)) {
+    struct process *process = process_by_token(request.token);
+    error = is_running(process) ? input_resize(process, request.columns, request.rows) : ESRCH;
+  }
+  struct packer packer = outbox_packer();
+  encode_errno(&packer, FRAME_RESIZED, channel, error);
   outbox_add(&packer);
 }
 
@@ -170,6 +211,12 @@ static bool handle(struct frame_header header, const uint8_t *payload) {
       return true;
     case FRAME_SIGNAL:
       handle_signal(header.channel, payload, header.length);
+      return true;
+    case FRAME_INPUT:
+      handle_input(header.channel, payload, header.length);
+      return true;
+    case FRAME_RESIZE:
+      handle_resize(header.channel, payload, header.length);
       return true;
     case FRAME_ACK:
       return handle_ack(header.channel, payload, header.length);
@@ -193,7 +240,7 @@ static bool handle(struct frame_header header, const uint8_t *payload) {
 }
 
 // Handles the whole frames in the input buffer while answers to them fit.
-static bool handle_input(void) {
+static bool handle_received(void) {
   size_t at = 0;
   bool fine = true;
   while (fine && input_length - at >= FRAME_HEADER_BYTES && outbox_room() >= ANSWER_BYTES && !listing) {
@@ -245,7 +292,7 @@ static bool put_turns(void) {
 void control_pump(void) {
   bool flowing = true;
   do {
-    if (connection.fd >= 0 && !handle_input()) disconnect();
+    if (connection.fd >= 0 && !handle_received()) disconnect();
     flowing = put_turns();
   } while (flowing && (turns_waiting() || has_whole_frame()));
   if (connection.fd < 0) {

@@ -39,7 +39,10 @@ static bool open_signals(struct source *signals) {
   sigemptyset(&handled);
   sigaddset(&handled, SIGCHLD);
   sigaddset(&handled, SIGTERM);
-  if (sigprocmask(SIG_SETMASK, &handled, NULL) != 0) return false;
+  // Of a process that closed its input; the write says so itself. Blocked and not ignored: children get it back with their mask.
+  sigset_t blocked = handled;
+  sigaddset(&blocked, SIGPIPE);
+  if (sigprocmask(SIG_SETMASK, &blocked, NULL) != 0) return false;
   *signals = (struct source){.fd = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC), .ready = signal_ready};
   return signals->fd >= 0 && loop_watch(signals, EPOLLIN);
 }

@@ -16,7 +16,7 @@ void encode_hello(uint8_t *bytes, uint8_t kind) {
   bytes[4] = PROTOCOL_VERSION;
   bytes[5] = 0;
   bytes[6] = kind;
-  bytes[7] = 0;
+  bytes[7] = PROTOCOL_REVISION;
 }
 
 // Tokens name nothing in the file system, yet keep to an alphabet that is safe everywhere.
@@ -52,7 +52,17 @@ bool decode_spawn(const uint8_t *payload, size_t length, struct spawn_request *r
   request->working_dir = take_path(&cursor);
   request->arguments = take_texts(&cursor, ARGUMENTS_MAX, false);
   request->environment = take_texts(&cursor, ARGUMENTS_MAX, false);
-  return cursor_finished(&cursor) && request->arguments.count > 0;
+  request->input = INPUT_NONE;
+  request->columns = request->rows = 0;
+  if (cursor.bad || request->arguments.count == 0) return false;
+  if (cursor.left == 0) return true;
+  request->input = take_u8(&cursor);
+  if (request->input == INPUT_TERMINAL) {
+    request->columns = take_u16(&cursor);
+    request->rows = take_u16(&cursor);
+    if (request->columns == 0 || request->rows == 0) return false;
+  }
+  return cursor_finished(&cursor) && (request->input == INPUT_PIPE || request->input == INPUT_TERMINAL);
 }
 
 void text_vector(const struct text_list *list, char **vector) {
@@ -66,6 +76,25 @@ bool decode_signal(const uint8_t *payload, size_t length, struct signal_request 
   request->number = take_u32(&cursor);
   request->token = take_token(&cursor);
   return cursor_finished(&cursor) && request->number >= 1 && request->number <= 64;
+}
+
+bool decode_input(const uint8_t *payload, size_t length, struct input_request *request) {
+  struct cursor cursor = {.at = payload, .left = length};
+  request->offset = take_u64(&cursor);
+  uint8_t last = take_u8(&cursor);
+  request->last = last == 1;
+  request->token = take_token(&cursor);
+  request->bytes = cursor.at;
+  request->length = cursor.left;
+  return !cursor.bad && last <= 1;
+}
+
+bool decode_resize(const uint8_t *payload, size_t length, struct resize_request *request) {
+  struct cursor cursor = {.at = payload, .left = length};
+  request->columns = take_u16(&cursor);
+  request->rows = take_u16(&cursor);
+  request->token = take_token(&cursor);
+  return cursor_finished(&cursor) && request->columns > 0 && request->rows > 0;
 }
 
 bool decode_ack(const uint8_t *payload, size_t length, struct ack *ack) {
@@ -128,6 +157,11 @@ void encode_process(struct packer *packer, const struct process_message *message
   put_u8(packer, message->end_kind);
   put_u32(packer, message->end_value);
   put_text(packer, message->token);
+  if (message->input != INPUT_NONE) {
+    put_u8(packer, message->input);
+    put_u8(packer, message->input_open ? 1 : 0);
+    put_u64(packer, message->input_taken);
+  }
   frame_complete(packer, begun);
 }
 
@@ -144,9 +178,16 @@ void encode_spawned(struct packer *packer, uint32_t request, int error, uint32_t
   frame_complete(packer, begun);
 }
 
-void encode_signalled(struct packer *packer, uint32_t request, int error) {
-  size_t begun = frame_begin(packer, FRAME_SIGNALLED, request);
+void encode_errno(struct packer *packer, uint8_t type, uint32_t request, int error) {
+  size_t begun = frame_begin(packer, type, request);
   put_u32(packer, (uint32_t)error);
+  frame_complete(packer, begun);
+}
+
+void encode_taken(struct packer *packer, uint32_t request, int error, uint64_t offset) {
+  size_t begun = frame_begin(packer, FRAME_TAKEN, request);
+  put_u32(packer, (uint32_t)error);
+  put_u64(packer, offset);
   frame_complete(packer, begun);
 }
 

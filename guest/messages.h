@@ -21,6 +21,10 @@ struct spawn_request {
   const char *working_dir;
   struct text_list arguments;
   struct text_list environment;
+  uint8_t input;
+  // Of a terminal.
+  uint16_t columns;
+  uint16_t rows;
 };
 
 bool decode_spawn(const uint8_t *payload, size_t length, struct spawn_request *request);
@@ -33,6 +37,26 @@ struct signal_request {
 };
 
 bool decode_signal(const uint8_t *payload, size_t length, struct signal_request *request);
+
+struct input_request {
+  const char *token;
+  // Where the bytes begin, counted from the first one the process was ever given.
+  uint64_t offset;
+  // Nothing comes after these.
+  bool last;
+  const uint8_t *bytes;
+  size_t length;
+};
+
+bool decode_input(const uint8_t *payload, size_t length, struct input_request *request);
+
+struct resize_request {
+  const char *token;
+  uint16_t columns;
+  uint16_t rows;
+};
+
+bool decode_resize(const uint8_t *payload, size_t length, struct resize_request *request);
 
 struct ack {
   uint8_t stream;
@@ -64,12 +88,17 @@ struct process_message {
   uint8_t end_kind;
   uint32_t end_value;
   const char *token;
+  uint8_t input;
+  bool input_open;
+  uint64_t input_taken;
 };
 
 void encode_process(struct packer *packer, const struct process_message *message);
 void encode_empty(struct packer *packer, uint8_t type, uint32_t channel);
 void encode_spawned(struct packer *packer, uint32_t request, int error, uint32_t pid, uint32_t channel, const char *step);
-void encode_signalled(struct packer *packer, uint32_t request, int error);
+// An answer of nothing but an errno: signalled or resized.
+void encode_errno(struct packer *packer, uint8_t type, uint32_t request, int error);
+void encode_taken(struct packer *packer, uint32_t request, int error, uint64_t offset);
 // The header and fields of an output frame whose `length` bytes the caller puts next.
 void encode_output_head(struct packer *packer, uint32_t channel, uint8_t stream, uint64_t offset, uint32_t length);
 void encode_exit(struct packer *packer, uint32_t channel, uint8_t kind, uint32_t value);

@@ -12,6 +12,9 @@
 #include "messages.h"
 #include "turns.h"
 
+// More than a terminal holds between its two sides: what comes after that was written after its process had ended.
+enum { TERMINAL_HELD_MAX = 128 * 1024 };
+
 // One window is kept for the next burst, so that short answers of one process after another cost no mapping.
 static uint8_t *spare_ring;
 static bool starved;
@@ -49,6 +52,11 @@ static int pieces(const struct stream *stream, uint64_t offset, size_t length, s
 
 static void let_go(struct stream *stream) {
   if (stream->source.fd < 0) return;
+  if (stream->is_terminal) {
+    // Hangs up on whoever is left on it, as terminals do.
+    loop_close(&stream->source);
+    return;
+  }
   loop_watch(&stream->source, 0);
   leftover_keep(stream->source.fd);
   stream->source.fd = -1;
@@ -81,7 +89,9 @@ static bool fill(struct stream *stream) {
     turns_add(stream->process);
     return true;
   }
-  if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+  bool is_over = got == 0 || (errno != EAGAIN && errno != EINTR);
+  // The kernel answers EAGAIN only after it has handed on everything that was written.
+  if (is_over || (stream->is_draining && errno == EAGAIN)) {
     loop_close(&stream->source);
     if (stream->limit > stream->received) stream->limit = stream->received;
     turns_add(stream->process);
@@ -104,16 +114,36 @@ void stream_begin(struct stream *stream, struct process *process, uint8_t number
   stream->limit = UINT64_MAX;
 }
 
-void stream_open(struct stream *stream, int fd) {
+void stream_open(struct stream *stream, int fd, bool is_terminal) {
   stream->source.fd = fd;
+  stream->is_terminal = is_terminal;
   if (!loop_watch(&stream->source, EPOLLIN)) starved = true;
+}
+
+void stream_none(struct stream *stream) { stream->limit = 0; }
+
+void stream_cut(struct stream *stream) {
+  loop_close(&stream->source);
+  if (stream->limit > stream->received) stream->limit = stream->received;
+  turns_add(stream->process);
+}
+
+static void drain(struct stream *stream) {
+  while (fill(stream)) continue;
 }
 
 void stream_ended(struct stream *stream) {
   int readable = 0;
+  if (stream->is_terminal && stream->source.fd >= 0) {
+    stream->is_draining = true;
+    stream->limit = stream->received + TERMINAL_HELD_MAX;
+    drain(stream);
+    listen_while_room(stream);
+    return;
+  }
   if (stream->source.fd >= 0 && ioctl(stream->source.fd, FIONREAD, &readable) != 0) readable = 0;
   stream->limit = stream->received + (uint64_t)readable;
-  while (fill(stream)) continue;
+  drain(stream);
   listen_while_room(stream);
 }
 
@@ -131,6 +161,8 @@ bool stream_ack(struct stream *stream, uint64_t offset) {
   if (offset <= stream->acked) return true;
   stream->acked = offset;
   if (stream->acked == stream->received) ring_give(stream);
+  // An empty terminal raises no event: whether it is empty has to be asked.
+  if (stream->is_draining) drain(stream);
   listen_while_room(stream);
   return true;
 }
@@ -157,7 +189,8 @@ void output_retry(void) {
     for (int j = 0; j < 2; j++) {
       struct stream *stream = &process_at(i)->streams[j];
       if (stream->source.fd < 0 || stream->source.events != 0 || room(stream) == 0) continue;
-      if (!loop_watch(&stream->source, EPOLLIN)) starved = true;
+      if (stream->is_draining) drain(stream);
+      if (stream->source.fd >= 0 && !loop_watch(&stream->source, EPOLLIN)) starved = true;
     }
   }
 }

@@ -6,8 +6,12 @@
 #include "process.h"
 
 void stream_begin(struct stream *stream, struct process *process, uint8_t number);
-// Starts reading the pipe.
-void stream_open(struct stream *stream, int fd);
+// Starts reading a pipe, or a terminal's other side.
+void stream_open(struct stream *stream, int fd, bool is_terminal);
+// For a stream that does not exist: nothing will ever come.
+void stream_none(struct stream *stream);
+// Stops reading for good; what was read stays.
+void stream_cut(struct stream *stream);
 // The process was reaped: what is in the pipe now is its last output.
 void stream_ended(struct stream *stream);
 // Whether every byte of an ended process was sent.

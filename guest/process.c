@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "output.h"
 
 static struct process **table;
@@ -33,6 +34,7 @@ struct process *process_add(const char *token) {
   process->failed_step = "";
   stream_begin(&process->streams[0], process, 1);
   stream_begin(&process->streams[1], process, 2);
+  input_begin(&process->input);
   table[count++] = process;
   return process;
 }
@@ -44,6 +46,8 @@ void process_forget(struct process *process) {
     break;
   }
   loop_close(&process->exec_report);
+  process->input.answer_due = false;
+  input_close(process);
   stream_release(&process->streams[0]);
   stream_release(&process->streams[1]);
   loop_bury(&process->grave);

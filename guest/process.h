@@ -22,6 +22,24 @@ struct stream {
   uint64_t received;
   // No byte beyond this is delivered; set when the process is reaped.
   uint64_t limit;
+  bool is_terminal;
+  // Reaped, and the terminal not seen empty yet.
+  bool is_draining;
+};
+
+// What a process reads. Nothing waits here: what its pipe or terminal does not take stays with the host.
+struct input {
+  struct source source;
+  uint8_t kind;
+  // Bytes its pipe or terminal has taken since the process began.
+  uint64_t taken;
+  // The init's own hold of a terminal, so that nobody hangs it up who closes it for a moment.
+  int terminal;
+  // A host is owed an answer; it is ready once `answer_ready`, before that it waits for room.
+  bool answer_due;
+  bool answer_ready;
+  int answer_error;
+  uint32_t answer_request;
 };
 
 enum process_state {
@@ -43,6 +61,7 @@ struct process {
   pid_t pid;
   enum process_state state;
   struct stream streams[2];
+  struct input input;
   // Reads how the exec went.
   struct source exec_report;
   int failure;

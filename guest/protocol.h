@@ -4,6 +4,8 @@
 
 #define PROTOCOL_MAGIC "CATN"
 #define PROTOCOL_VERSION 1
+// What this init can do beyond version 1, told in the last byte of its hello; docs/guest-protocol.md lists the revisions.
+#define PROTOCOL_REVISION 1
 #define HELLO_BYTES 8
 #define FRAME_HEADER_BYTES 9
 
@@ -17,6 +19,8 @@ enum frame_type {
   FRAME_ACK = 0x04,
   FRAME_EXIT_ACK = 0x05,
   FRAME_PING = 0x06,
+  FRAME_INPUT = 0x07,
+  FRAME_RESIZE = 0x08,
   // Host to guest, first on a worker connection; data and end follow a write.
   FRAME_STAT = 0x21,
   FRAME_LIST = 0x22,
@@ -36,6 +40,8 @@ enum frame_type {
   FRAME_OUTPUT = 0x45,
   FRAME_EXIT = 0x46,
   FRAME_PONG = 0x47,
+  FRAME_TAKEN = 0x48,
+  FRAME_RESIZED = 0x49,
   // Guest to host, on a worker connection.
   FRAME_DONE = 0x61,
   FRAME_ATTRIBUTES = 0x62,
@@ -45,6 +51,8 @@ enum frame_type {
 };
 
 enum end_kind { END_NONE = 0, END_CODE = 1, END_SIGNAL = 2 };
+// What a process reads: /dev/null, a pipe, or the terminal that is its output, too.
+enum input_kind { INPUT_NONE = 0, INPUT_PIPE = 1, INPUT_TERMINAL = 2 };
 enum file_type { TYPE_FILE = 0, TYPE_DIRECTORY = 1, TYPE_SYMLINK = 2, TYPE_OTHER = 3 };
 
 enum limits {

@@ -3,6 +3,7 @@
 
 #include <sys/wait.h>
 
+#include "input.h"
 #include "output.h"
 #include "process.h"
 #include "spawn.h"
@@ -15,6 +16,8 @@ static void process_ended(struct process *process, int status) {
   process->state = PROCESS_ENDED;
   process->end_kind = WIFSIGNALED(status) ? END_SIGNAL : END_CODE;
   process->end_value = (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+  // Before its output is read to the end: nobody holds a terminal then but who still writes to it.
+  input_close(process);
   stream_ended(&process->streams[0]);
   stream_ended(&process->streams[1]);
   turns_add(process);

@@ -27,6 +27,8 @@ static void check_texts(const struct text_list *list, size_t text_max) {
 static void check_control(uint8_t type, const uint8_t *payload, size_t length) {
   struct spawn_request spawn;
   struct signal_request signal;
+  struct input_request input;
+  struct resize_request resize;
   struct ack ack;
   if (type == FRAME_SPAWN && decode_spawn(payload, length, &spawn)) {
     check_text(spawn.token, TOKEN_MAX);
@@ -35,10 +37,19 @@ static void check_control(uint8_t type, const uint8_t *payload, size_t length) {
     require(spawn.arguments.count > 0 && spawn.arguments.count <= ARGUMENTS_MAX);
     check_texts(&spawn.arguments, length);
     check_texts(&spawn.environment, length);
+    require(spawn.input <= INPUT_TERMINAL && (spawn.input == INPUT_TERMINAL) == (spawn.columns > 0 && spawn.rows > 0));
   }
   if (type == FRAME_SIGNAL && decode_signal(payload, length, &signal)) {
     check_text(signal.token, TOKEN_MAX);
     require(signal.number >= 1 && signal.number <= 64);
+  }
+  if (type == FRAME_INPUT && decode_input(payload, length, &input)) {
+    check_text(input.token, TOKEN_MAX);
+    require(input.bytes >= payload && input.bytes + input.length == payload + length);
+  }
+  if (type == FRAME_RESIZE && decode_resize(payload, length, &resize)) {
+    check_text(resize.token, TOKEN_MAX);
+    require(resize.columns > 0 && resize.rows > 0);
   }
   if (type == FRAME_ACK && decode_ack(payload, length, &ack)) require(ack.stream == 1 || ack.stream == 2);
 }

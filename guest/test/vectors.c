@@ -49,6 +49,8 @@ static void print_file_request(const struct file_request *request) {
 static bool print_message(struct frame_header header, const uint8_t *payload) {
   struct spawn_request spawn;
   struct signal_request signal;
+  struct input_request input;
+  struct resize_request resize;
   struct ack ack;
   struct file_request request;
   switch (header.type) {
@@ -65,10 +67,21 @@ static bool print_message(struct frame_header header, const uint8_t *payload) {
       printf(",\"token\":\"%s\",\"workingDir\":\"%s\"", spawn.token, spawn.working_dir);
       print_texts("argv", &spawn.arguments);
       print_texts("environment", &spawn.environment);
+      if (spawn.input == INPUT_PIPE) printf(",\"stdin\":\"pipe\"");
+      if (spawn.input == INPUT_TERMINAL) printf(",\"terminal\":{\"columns\":%u,\"rows\":%u}", spawn.columns, spawn.rows);
       return true;
     case FRAME_SIGNAL:
       if (!decode_signal(payload, header.length, &signal)) return false;
       printf(",\"token\":\"%s\",\"signal\":%" PRIu32, signal.token, signal.number);
+      return true;
+    case FRAME_INPUT:
+      if (!decode_input(payload, header.length, &input)) return false;
+      printf(",\"token\":\"%s\",\"offset\":%" PRIu64 ",\"last\":%s", input.token, input.offset, input.last ? "true" : "false");
+      printf(",\"bytes\":\"%.*s\"", (int)input.length, (const char *)input.bytes);
+      return true;
+    case FRAME_RESIZE:
+      if (!decode_resize(payload, header.length, &resize)) return false;
+      printf(",\"token\":\"%s\",\"columns\":%u,\"rows\":%u", resize.token, resize.columns, resize.rows);
       return true;
     case FRAME_ACK:
       if (!decode_ack(payload, header.length, &ack)) return false;
@@ -125,13 +138,21 @@ static void encode_control_messages(void) {
   encode_process(&packer, &(struct process_message){
                               .channel = 8, .pid = 4243, .end_kind = END_SIGNAL, .end_value = 9, .token = "build2"});
   print_encoded("process ended");
+  encode_process(&packer, &(struct process_message){.channel = 9,
+                                                    .pid = 4244,
+                                                    .acked = {65536, 0},
+                                                    .token = "build3",
+                                                    .input = INPUT_TERMINAL,
+                                                    .input_open = true,
+                                                    .input_taken = 70000});
+  print_encoded("process on a terminal");
   encode_empty(&packer, FRAME_LISTED, 0);
   print_encoded("listed");
   encode_spawned(&packer, 21, 0, 4242, 7, "");
   print_encoded("spawned");
   encode_spawned(&packer, 22, 2, 0, 0, "chdir");
   print_encoded("spawned failed");
-  encode_signalled(&packer, 23, 3);
+  encode_errno(&packer, FRAME_SIGNALLED, 23, 3);
   print_encoded("signalled");
   encode_output_head(&packer, 7, 2, 12, 5);
   put_bytes(&packer, "oops\n", 5);
@@ -142,6 +163,10 @@ static void encode_control_messages(void) {
   print_encoded("exit by a signal");
   encode_empty(&packer, FRAME_PONG, 24);
   print_encoded("pong");
+  encode_taken(&packer, 25, 11, 65543);
+  print_encoded("taken");
+  encode_errno(&packer, FRAME_RESIZED, 27, 25);
+  print_encoded("resized");
 }
 
 static void encode_worker_messages(void) {

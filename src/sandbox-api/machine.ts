@@ -24,6 +24,17 @@ export interface Guest {
   spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }>;
   /** Sends a signal (its number) to the process group; `not_found` when the process has ended. */
   signal(token: string, signal: number): Promise<void>;
+  /**
+   * Hands bytes to the process; resolves once its pipe or terminal has taken all of them, with how many it was given in all.
+   * Writes to one process go one after the other. `offset` is the place of the first byte, counted from the process' beginning:
+   * bytes before what was taken are skipped, so a write may be repeated; without it they go to the end. `not_found` when the process
+   * has ended; `unprocessable` with EPIPE when nobody reads any more, EBADF when it has no such input, EINVAL when `offset` leaves a gap;
+   * `timeout` when it does not read for long. `details.taken` says then how much was taken.
+   */
+  writeStdin(token: string, bytes: Buffer, options?: StdinOptions): Promise<{ taken: number }>;
+  /** After this the program reads the end of its input; a terminal is hung up. Repeating it is no error. */
+  closeStdin(token: string, options?: StdinOptions): Promise<void>;
+  resizeTerminal(token: string, size: TerminalSize): Promise<void>;
   readonly files: GuestFiles;
   /** A byte stream to a TCP port inside, tried on 127.0.0.1, then ::1, then the sandbox's own address. `upstream_failed` when nothing listens. */
   connect(port: number, signal?: AbortSignal): Promise<Duplex>;
@@ -35,13 +46,28 @@ export type SpawnRequest = {
   argv: readonly string[];
   workingDir: string;
   environment: Readonly<Record<string, string>>;
+  /** `pipe`: writeStdin says what it reads. Without, it reads /dev/null. */
+  stdin?: "pipe";
+  /** It lives on a terminal of this size, which is its input and, as the one stream `stdout`, its output; the caller sets TERM. */
+  terminal?: TerminalSize;
 };
+
+/** 1 to 65,535 each. */
+export type TerminalSize = { columns: number; rows: number };
+
+export type StdinOptions = { offset?: number; signal?: AbortSignal };
 
 /** How a process ended, as observed by the init that reaped it. */
 export type ProcessEnd = { code: number } | { signal: number };
 
 /** A process the guest still knows: running, or ended and not yet acknowledged. */
-export type GuestProcess = { token: string; pid: number; end: ProcessEnd | undefined };
+export type GuestProcess = {
+  token: string;
+  pid: number;
+  end: ProcessEnd | undefined;
+  /** Of one started with a pipe or a terminal. */
+  stdin?: { isTerminal: boolean; isOpen: boolean; taken: number };
+};
 
 export type OutputStream = "stdout" | "stderr";
 

@@ -34,18 +34,29 @@ function encodeByHost(value: Value): Buffer {
   switch (value.type) {
     case frameType.spawn: {
       const { token, workingDir, argv, environment } = value as Record<string, string & string[]>;
+      const { stdin, terminal } = value as { stdin?: "pipe"; terminal?: { columns: number; rows: number } };
       const variables = Object.fromEntries(environment!.map((variable: string) => variable.split("=")));
       return messages.encodeSpawn(channel, {
         token: token!,
         workingDir: workingDir!,
         argv: argv!,
         environment: variables,
+        ...(stdin && { stdin }),
+        ...(terminal && { terminal }),
       });
     }
     case frameType.signal:
       return messages.encodeSignal(channel, value.token as string, value.signal as number);
     case frameType.ack:
       return messages.encodeAck(channel, value.stream === 1 ? "stdout" : "stderr", value.offset as number);
+    case frameType.input: {
+      const { token, offset, bytes, last } = value as { token: string; offset: number; bytes: string; last: boolean };
+      return messages.encodeInput(channel, token, offset, Buffer.from(bytes), last);
+    }
+    case frameType.resize: {
+      const { token, columns, rows } = value as { token: string; columns: number; rows: number };
+      return messages.encodeResize(channel, token, { columns, rows });
+    }
     case frameType.stat:
       return messages.encodeStat(path);
     case frameType.list:
@@ -81,7 +92,10 @@ function decodeByHost(frame: Frame): Value {
       return { ...head, ...rest, process };
     }
     case frameType.signalled:
-      return { ...head, errno: messages.decodeSignalled(frame) };
+    case frameType.resized:
+      return { ...head, errno: messages.decodeErrno(frame) };
+    case frameType.taken:
+      return { ...head, ...messages.decodeTaken(frame) };
     case frameType.output: {
       const { bytes, ...rest } = messages.decodeOutput(frame);
       return { ...head, ...rest, bytes: bytes.toString() };

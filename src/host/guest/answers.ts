@@ -4,16 +4,22 @@ import { type Deferred, deferWithDeadline } from "./deadline.ts";
 import type { Frame } from "./frames.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 
-const timeoutMs = 30_000;
+const answerTimeoutMs = 30_000;
 /** Includes those nobody waits for any more, whose answer is still expected. */
 const pendingMax = 8_192;
+
+export type Patience = { signal?: AbortSignal; timeoutMs?: number };
 
 export class Answers {
   readonly #pending = new Map<number, { type: number; answer: Deferred<Frame> }>();
   #last = 0;
 
   /** A number for a request, under which an answer of a type is expected from now on. */
-  expect(type: number, what: string, signal?: AbortSignal): { request: number; answer: Promise<Frame> } {
+  expect(
+    type: number,
+    what: string,
+    { signal, timeoutMs = answerTimeoutMs }: Patience = {},
+  ): { request: number; answer: Promise<Frame> } {
     signal?.throwIfAborted();
     if (this.#pending.size >= pendingMax) {
       throw new AppError("unavailable", "The sandbox's init leaves too many requests unanswered.");

@@ -4,22 +4,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
-import { Answers } from "./answers.ts";
+import { Answers, type Patience } from "./answers.ts";
 import { type Deferred, deferWithDeadline } from "./deadline.ts";
 import type { Frame, FrameReader } from "./frames.ts";
 import { errnoError, GuestProtocolError, unavailable } from "./guest-errors.ts";
 import {
+  decodeErrno,
   decodeExit,
   decodeOutput,
   decodeProcess,
-  decodeSignalled,
   decodeSpawned,
+  decodeTaken,
   encodeEmpty,
   encodeSignal,
   encodeSpawn,
 } from "./messages.ts";
 import { ProcessFeeds } from "./process-feeds.ts";
-import { frameType } from "./protocol.ts";
+import { ProcessInputs } from "./process-inputs.ts";
+import { type Ability, frameType, revisionOf } from "./protocol.ts";
 
 const listTimeoutMs = 30_000;
 const settleTimeoutMs = 5_000;
@@ -34,11 +36,14 @@ export type ControlOptions = {
   /** Its hello was answered; `reader` may hold bytes that came after the answer. */
   socket: Socket;
   reader: FrameReader;
+  /** What the init said it is when it was greeted. */
+  revision: number;
   log: Logger;
   onLost: (reason: string) => void;
 };
 
 export class ControlConnection {
+  readonly inputs: ProcessInputs;
   readonly #options: ControlOptions;
   readonly #answers = new Answers();
   readonly #feeds: ProcessFeeds;
@@ -58,6 +63,11 @@ export class ControlConnection {
       pause: () => void socket.pause(),
       resume: () => void socket.resume(),
     });
+    this.inputs = new ProcessInputs({
+      ask: (type, encode, what, patience) => this.#ask(type, encode, what, patience),
+      require: (ability) => this.require(ability),
+      violated: (reason) => this.fail(`the init broke the protocol: ${reason}`),
+    });
     socket.on("data", (piece: Buffer) => this.#read(piece)).resume();
     socket.on("end", () => this.fail("the init closed the control connection"));
     socket.on("error", (error) => this.fail(`the control connection failed: ${error.message}`));
@@ -66,6 +76,13 @@ export class ControlConnection {
 
   get isClosed(): boolean {
     return this.#stop.signal.aborted;
+  }
+
+  /** Throws when the init inside is of an earlier build that cannot do it. */
+  require(ability: Ability): void {
+    if (this.#options.revision >= revisionOf[ability]) return;
+    const message = "The sandbox's init is of an earlier version that cannot do this; upgrade or restart the sandbox.";
+    throw new AppError("unprocessable", message, { details: { ability } });
   }
 
   /** A call that is aborted or takes too long may still have started the process: it is signalled or found by its token. */
@@ -84,7 +101,7 @@ export class ControlConnection {
       throw new AppError("invalid_request", "A signal is a number from 1 to 64.");
     }
     const encode = (request: number): Buffer => encodeSignal(request, token, signal);
-    const errno = decodeSignalled(await this.#ask(frameType.signalled, encode, "Signalling a process"));
+    const errno = decodeErrno(await this.#ask(frameType.signalled, encode, "Signalling a process"));
     if (errno === noSuchProcess) {
       throw new AppError("not_found", "The process has ended.", { details: { errno: "ESRCH" } });
     }
@@ -137,17 +154,18 @@ export class ControlConnection {
   }
 
   async #spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
+    if (request.stdin !== undefined || request.terminal !== undefined) this.require("input");
     const encode = (number: number): Buffer => encodeSpawn(number, request);
-    const frame = await this.#ask(frameType.spawned, encode, "Starting the process", signal);
+    const frame = await this.#ask(frameType.spawned, encode, "Starting the process", { signal });
     const { errno, step, pid } = decodeSpawned(frame);
     if (errno === 0) return { pid };
     const subject = step === "chdir" ? request.workingDir : (request.argv[0] ?? "");
     throw errnoError("unprocessable", errno, step || "exec", subject);
   }
 
-  async #ask(type: number, encode: (request: number) => Buffer, what: string, signal?: AbortSignal): Promise<Frame> {
+  async #ask(type: number, encode: (request: number) => Buffer, what: string, patience?: Patience): Promise<Frame> {
     if (this.isClosed) throw unavailable("the connection is closed");
-    const { request, answer } = this.#answers.expect(type, what, signal);
+    const { request, answer } = this.#answers.expect(type, what, patience);
     try {
       this.#options.socket.write(encode(request));
     } catch (error) {
@@ -189,10 +207,11 @@ export class ControlConnection {
   }
 
   #onProcess(frame: Frame): void {
-    const { token, pid, acked, end } = decodeProcess(frame);
+    const { acked, ...process } = decodeProcess(frame);
+    const { token, pid } = process;
     if (!this.#isAttached) throw new GuestProtocolError("a process nobody asked for");
     this.#feeds.add({ token, channel: frame.channel, pid }, acked);
-    if (this.#listed !== undefined) this.#list.push({ token, pid, end });
+    if (this.#listed !== undefined) this.#list.push(process);
   }
 
   #onListed(frame: Frame): void {
@@ -212,7 +231,8 @@ export class ControlConnection {
   /** Decoded here, where a violation still ends the connection: whoever asked may have given up. */
   #onAnswer(frame: Frame): void {
     if (frame.type === frameType.spawned) decodeSpawned(frame);
-    else if (frame.type === frameType.signalled) decodeSignalled(frame);
+    else if (frame.type === frameType.signalled || frame.type === frameType.resized) decodeErrno(frame);
+    else if (frame.type === frameType.taken) decodeTaken(frame);
     else if (frame.payload.length > 0) throw new GuestProtocolError("a frame is too long for its type");
     this.#answers.receive(frame);
   }

@@ -10,8 +10,8 @@ export function encodeHello(kind: ConnectionKind): Buffer {
   return Buffer.from([...magic, protocolVersion, 0, kind, 0]);
 }
 
-/** Throws unless the bytes are this version's answer to a hello of this kind. */
-export function checkHello(hello: Buffer, kind: ConnectionKind): void {
+/** The init's revision; throws unless the bytes are this version's answer to a hello of this kind. */
+export function checkHello(hello: Buffer, kind: ConnectionKind): number {
   if (hello.length !== helloBytes || !hello.subarray(0, 4).equals(magic)) {
     throw new GuestProtocolError("what listens there is not a guest");
   }
@@ -19,7 +19,8 @@ export function checkHello(hello: Buffer, kind: ConnectionKind): void {
   if (version !== protocolVersion) {
     throw new GuestProtocolError(`the guest speaks version ${version} of the protocol, this host ${protocolVersion}`);
   }
-  if (hello[6] !== kind || hello[7] !== 0) throw new GuestProtocolError("the guest's hello is not the one asked for");
+  if (hello[6] !== kind) throw new GuestProtocolError("the guest's hello is not the one asked for");
+  return hello[7]!;
 }
 
 /** Cuts a stream into frames. A payload points into the pushed piece when it lies in one, so it is to be used or copied at once. */
@@ -187,6 +188,12 @@ export class FrameWriter {
   u64(value: number | bigint): this {
     const at = this.#step(8);
     this.#bytes.writeBigUInt64LE(BigInt(value), at);
+    return this;
+  }
+
+  bytes(bytes: Buffer): this {
+    const at = this.#step(bytes.length);
+    bytes.copy(this.#bytes, at);
     return this;
   }
 

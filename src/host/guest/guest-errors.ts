@@ -41,6 +41,9 @@ const messages: Readonly<Record<string, string>> = {
   ENOMEM: "the sandbox is out of memory",
   ESRCH: "no such process",
   EFBIG: "the file is too large",
+  EPIPE: "nobody reads it any more",
+  EBADF: "it was started without one",
+  ENOTTY: "it is no terminal",
   ECONNREFUSED: "nothing listens",
 };
 

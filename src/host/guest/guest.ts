@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "../../core/log.ts";
-import type { Guest, GuestFiles, SpawnRequest } from "../../sandbox-api/machine.ts";
+import type { Guest, GuestFiles, SpawnRequest, StdinOptions, TerminalSize } from "../../sandbox-api/machine.ts";
 import { type Attachment, ControlConnection } from "./control.ts";
 import { deferWithDeadline } from "./deadline.ts";
 import { dial } from "./dial.ts";
@@ -27,7 +27,7 @@ export class GuestConnection implements Guest, AsyncDisposable {
   readonly #socketPath: string;
   readonly #control: ControlConnection;
 
-  constructor(options: OpenGuestOptions & { socket: Socket; reader: FrameReader }) {
+  constructor(options: OpenGuestOptions & { socket: Socket; reader: FrameReader; revision: number }) {
     const { socketPath } = options;
     this.#socketPath = socketPath;
     this.#control = new ControlConnection(options);
@@ -40,6 +40,18 @@ export class GuestConnection implements Guest, AsyncDisposable {
 
   signal(token: string, signal: number): Promise<void> {
     return this.#control.signal(token, signal);
+  }
+
+  writeStdin(token: string, bytes: Buffer, options: StdinOptions = {}): Promise<{ taken: number }> {
+    return this.#control.inputs.write(token, bytes, options);
+  }
+
+  async closeStdin(token: string, options: StdinOptions = {}): Promise<void> {
+    await this.#control.inputs.write(token, Buffer.alloc(0), { ...options, last: true });
+  }
+
+  resizeTerminal(token: string, size: TerminalSize): Promise<void> {
+    return this.#control.inputs.resize(token, size);
   }
 
   /** Resolves when the init has answered. */
@@ -76,26 +88,28 @@ export class GuestConnection implements Guest, AsyncDisposable {
 export async function openGuest(options: OpenGuestOptions): Promise<GuestConnection> {
   const socket = dial(options.socketPath, connectionKind.control);
   const reader = new FrameReader(answerPayloadMax);
+  let revision: number;
   try {
-    await receiveHello(socket, reader, options.connectTimeoutMs ?? 10_000);
+    revision = await receiveHello(socket, reader, options.connectTimeoutMs ?? 10_000);
   } catch (error) {
     socket.destroy();
     if (error instanceof GuestProtocolError) throw unavailable(error.message, error);
     throw error;
   }
-  return new GuestConnection({ ...options, socket, reader });
+  return new GuestConnection({ ...options, socket, reader, revision });
 }
 
-async function receiveHello(socket: Socket, reader: FrameReader, timeoutMs: number): Promise<void> {
-  const received = deferWithDeadline<void>({ timeoutMs, what: "Connecting to the sandbox's init" });
+/** The init's revision. */
+async function receiveHello(socket: Socket, reader: FrameReader, timeoutMs: number): Promise<number> {
+  const received = deferWithDeadline<number>({ timeoutMs, what: "Connecting to the sandbox's init" });
   const onData = (piece: Buffer): void => {
     try {
       reader.push(piece);
       const hello = reader.takeBytes(helloBytes);
       if (hello === undefined) return;
-      checkHello(hello, connectionKind.control);
+      const revision = checkHello(hello, connectionKind.control);
       socket.pause();
-      received.resolve();
+      received.resolve(revision);
     } catch (error) {
       received.reject(error);
     }
@@ -104,7 +118,7 @@ async function receiveHello(socket: Socket, reader: FrameReader, timeoutMs: numb
   const onClose = (): void => received.reject(unavailable("it closed the connection"));
   socket.on("data", onData).on("error", onError).on("end", onClose).on("close", onClose);
   try {
-    await received.promise;
+    return await received.promise;
   } finally {
     socket.off("data", onData).off("end", onClose).off("close", onClose).off("error", onError);
     // Until the connection's own listeners are there, an error must not be thrown.

@@ -1,6 +1,14 @@
 // What the frames mean: encoding of everything a host sends, decoding and checking of everything a guest answers.
 import { AppError } from "../../core/errors.ts";
-import type { FileInfo, FileType, OutputStream, ProcessEnd, SpawnRequest } from "../../sandbox-api/machine.ts";
+import type {
+  FileInfo,
+  FileType,
+  GuestProcess,
+  OutputStream,
+  ProcessEnd,
+  SpawnRequest,
+  TerminalSize,
+} from "../../sandbox-api/machine.ts";
 import { type Frame, FrameWriter, PayloadReader } from "./frames.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import {
@@ -19,6 +27,8 @@ import {
 
 const tokenPattern = /^[a-z0-9]{1,32}$/;
 const streamNumbers = { stdout: 1, stderr: 2 } as const;
+const inputKinds = { pipe: 1, terminal: 2 } as const;
+const terminalSizeMax = 65_535;
 
 function invalid(message: string, errno: string): AppError {
   return new AppError("unprocessable", message, { details: { errno } });
@@ -41,7 +51,25 @@ function checkedToken(token: string): string {
   return token;
 }
 
-export function encodeSpawn(request: number, { token, argv, workingDir, environment }: SpawnRequest): Buffer {
+function checkedSize({ columns, rows }: TerminalSize): TerminalSize {
+  for (const value of [columns, rows]) {
+    if (!Number.isInteger(value) || value < 1 || value > terminalSizeMax) {
+      throw invalid(`A terminal has 1 to ${terminalSizeMax} columns and rows.`, "EINVAL");
+    }
+  }
+  return { columns, rows };
+}
+
+/** Nothing for what reads /dev/null: an init of an earlier revision knows no more. */
+function putInput(writer: FrameWriter, { stdin, terminal }: SpawnRequest): void {
+  if (terminal !== undefined) {
+    const { columns, rows } = checkedSize(terminal);
+    writer.u8(inputKinds.terminal).u16(columns).u16(rows);
+  } else if (stdin === "pipe") writer.u8(inputKinds.pipe);
+}
+
+export function encodeSpawn(number: number, request: SpawnRequest): Buffer {
+  const { token, argv, workingDir, environment } = request;
   const variables = Object.entries(environment);
   if (argv.length === 0) throw invalid("The command is empty.", "EINVAL");
   if (argv.length > argumentsMax || variables.length > argumentsMax) {
@@ -51,7 +79,8 @@ export function encodeSpawn(request: number, { token, argv, workingDir, environm
   for (const argument of argv) writer.text(checkedText(argument, "An argument"));
   writer.u32(variables.length);
   for (const [name, value] of variables) writer.text(checkedText(`${name}=${value}`, "An environment variable"));
-  const frame = writer.frame(frameType.spawn, request);
+  putInput(writer, request);
+  const frame = writer.frame(frameType.spawn, number);
   if (frame.length > controlPayloadMax + frameHeaderBytes) {
     throw invalid("The arguments and environment are too long.", "E2BIG");
   }
@@ -60,6 +89,20 @@ export function encodeSpawn(request: number, { token, argv, workingDir, environm
 
 export function encodeSignal(request: number, token: string, signal: number): Buffer {
   return new FrameWriter().u32(signal).text(checkedToken(token)).frame(frameType.signal, request);
+}
+
+export function encodeInput(request: number, token: string, offset: number, bytes: Buffer, last: boolean): Buffer {
+  return new FrameWriter()
+    .u64(offset)
+    .u8(last ? 1 : 0)
+    .text(checkedToken(token))
+    .bytes(bytes)
+    .frame(frameType.input, request);
+}
+
+export function encodeResize(request: number, token: string, size: TerminalSize): Buffer {
+  const { columns, rows } = checkedSize(size);
+  return new FrameWriter().u16(columns).u16(rows).text(checkedToken(token)).frame(frameType.resize, request);
 }
 
 export function encodeAck(channel: number, stream: OutputStream, offset: number): Buffer {
@@ -126,7 +169,7 @@ export function encodeConnect(port: number): Buffer {
   return new FrameWriter().u16(port).frame(frameType.connect, 0);
 }
 
-export type ProcessMessage = { token: string; pid: number; acked: [number, number]; end: ProcessEnd | undefined };
+export type ProcessMessage = GuestProcess & { acked: [number, number] };
 
 function readEnd(kind: number, value: number): ProcessEnd | undefined {
   if (kind === 0 && value === 0) return undefined;
@@ -147,9 +190,19 @@ export function decodeProcess(frame: Frame): ProcessMessage {
   const acked: [number, number] = [reader.u64(), reader.u64()];
   const end = readEnd(reader.u8(), reader.u32());
   const token = reader.text(tokenMax);
+  const stdin = reader.hasMore ? readInput(reader) : undefined;
   reader.finish();
   if (!tokenPattern.test(token)) throw new GuestProtocolError("a token makes no sense");
-  return { token, pid, acked, end };
+  return stdin === undefined ? { token, pid, acked, end } : { token, pid, acked, end, stdin };
+}
+
+function readInput(reader: PayloadReader): NonNullable<GuestProcess["stdin"]> {
+  const kind = reader.u8();
+  const open = reader.u8();
+  if ((kind !== inputKinds.pipe && kind !== inputKinds.terminal) || open > 1) {
+    throw new GuestProtocolError("a process' input makes no sense");
+  }
+  return { isTerminal: kind === inputKinds.terminal, isOpen: open === 1, taken: reader.u64() };
 }
 
 export type SpawnedMessage = { errno: number; step: string; pid: number; channel: number };
@@ -164,7 +217,18 @@ export function decodeSpawned(frame: Frame): SpawnedMessage {
   return { errno, step, pid, channel };
 }
 
-export function decodeSignalled(frame: Frame): number {
+export type TakenMessage = { errno: number; taken: number };
+
+export function decodeTaken(frame: Frame): TakenMessage {
+  const reader = new PayloadReader(frame.payload);
+  const errno = reader.u32();
+  const taken = reader.u64();
+  reader.finish();
+  return { errno, taken };
+}
+
+/** The errno of an answer that has nothing else: signalled or resized. */
+export function decodeErrno(frame: Frame): number {
   const reader = new PayloadReader(frame.payload);
   const errno = reader.u32();
   reader.finish();

@@ -1,6 +1,9 @@
 // The numbers of the protocol between a host and the guest; docs/guest-protocol.md describes every one of them.
 
 export const protocolVersion = 1;
+/** What an init can do beyond version 1, by the first revision that can; an init tells its revision when it is greeted. */
+export const revisionOf = { input: 1 } as const;
+export type Ability = keyof typeof revisionOf;
 export const helloBytes = 8;
 export const frameHeaderBytes = 9;
 
@@ -14,6 +17,8 @@ export const frameType = {
   ack: 0x04,
   exitAck: 0x05,
   ping: 0x06,
+  input: 0x07,
+  resize: 0x08,
   stat: 0x21,
   list: 0x22,
   read: 0x23,
@@ -31,6 +36,8 @@ export const frameType = {
   output: 0x45,
   exit: 0x46,
   pong: 0x47,
+  taken: 0x48,
+  resized: 0x49,
   done: 0x61,
   attributes: 0x62,
   entries: 0x63,

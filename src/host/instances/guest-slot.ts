@@ -2,7 +2,15 @@
 import type { Duplex } from "node:stream";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
-import type { Guest, GuestFiles, GuestProcess, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
+import type {
+  Guest,
+  GuestFiles,
+  GuestProcess,
+  ProcessSink,
+  SpawnRequest,
+  StdinOptions,
+  TerminalSize,
+} from "../../sandbox-api/machine.ts";
 
 /** A connection to one incarnation of the init; disposing it closes the host's side only. */
 export type GuestConnection = Guest &
@@ -109,6 +117,18 @@ export class GuestSlot implements Guest, AsyncDisposable {
 
   async signal(token: string, signal: number): Promise<void> {
     return (this.#connection ?? (await this.#get())).signal(token, signal);
+  }
+
+  async writeStdin(token: string, bytes: Buffer, options?: StdinOptions): Promise<{ taken: number }> {
+    return (this.#connection ?? (await this.#get())).writeStdin(token, bytes, options);
+  }
+
+  async closeStdin(token: string, options?: StdinOptions): Promise<void> {
+    return (this.#connection ?? (await this.#get())).closeStdin(token, options);
+  }
+
+  async resizeTerminal(token: string, size: TerminalSize): Promise<void> {
+    return (this.#connection ?? (await this.#get())).resizeTerminal(token, size);
   }
 
   async connect(port: number, signal?: AbortSignal): Promise<Duplex> {
