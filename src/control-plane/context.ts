@@ -8,7 +8,6 @@ import { Authentication } from "./auth/service.ts";
 import { createAuthStore } from "./auth/store.ts";
 import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
 import type { ControlPlaneConfig } from "./config.ts";
-import type { Database } from "./db/database.ts";
 import { openDatabase } from "./db/open.ts";
 import { createDirectory } from "./directory.ts";
 import { mountDocuments } from "./documents.ts";

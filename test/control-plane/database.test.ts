@@ -112,6 +112,8 @@ test("the newest events of a sandbox are kept", async () => {
   const store = createSandboxStore(database);
   const record: SandboxRecord = {
     id: "abcdefghijklmnop",
+    instanceId: "ponmlkjihgfedcba",
+    nextInstanceId: undefined,
     workspaceId: "w",
     name: "busy",
     revision: 1,
@@ -129,7 +131,8 @@ test("the newest events of a sandbox are kept", async () => {
     terminatedAt: undefined,
     retentionMs: 0,
   };
-  assert.equal((await createCreationStore(database).insert(record, undefined)).kind, "inserted");
+  const terms = { keyed: undefined, connections: [], limits: { sandboxes: 1, memoryMb: 1_000 } };
+  assert.equal((await createCreationStore(database).insert(record, terms)).kind, "inserted");
   for (let change = 0; change < eventsMax + 20; change++) {
     const [from, to] = change % 2 === 0 ? (["DEPLOYED", "FAILED"] as const) : (["FAILED", "DEPLOYED"] as const);
     assert.ok(await store.changeStatus(record.id, { from: [from], to, message: `change ${change}` }));
