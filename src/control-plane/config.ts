@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
+import { readVolumeTemplateConfig, type VolumeTemplateConfig } from "./volume-templates/config.ts";
 import { requirePostgresUrl } from "./db/postgres-pool.ts";
 
 /** What ten thousand sandboxes of the usual size have. */
@@ -30,6 +31,7 @@ export type ControlPlaneConfig = {
   idempotencyTtlMs: number;
   reconcileIntervalMs: number;
   bodyMaxBytes: number;
+  volumeTemplates: VolumeTemplateConfig;
   address: AddressSettings;
 };
 
@@ -66,6 +68,7 @@ export function readControlPlaneConfig(
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,
     bodyMaxBytes: 2_097_152,
+    volumeTemplates: readVolumeTemplateConfig(settings, dataDir),
     address: {
       inferenceUrl: `${origin}${pathPrefix}`,
       sandboxDomain: readDomain(settings),

@@ -19,6 +19,7 @@ import { openQuotas } from "./quotas/open.ts";
 import { openSandboxes } from "./sandboxes/open.ts";
 import { createSandboxStore } from "./sandboxes/store.ts";
 import { mountSealKeys } from "./seal-keys/routes.ts";
+import { openVolumeTemplates } from "./volume-templates/open.ts";
 
 export type ControlPlaneOptions = {
   config: ControlPlaneConfig;
@@ -69,8 +70,9 @@ export async function openControlPlane({
     resolveSecret: (...named) => integrations.service.resolveSecret(...named),
   });
   const features = openFeatures({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
+  const volumeTemplates = openVolumeTemplates(parts);
   // One line a noun; see Mount.
-  const mounts: Mount[] = [sandboxes.mount, quotas.mount, integrations.mount, features.mount];
+  const mounts: Mount[] = [sandboxes.mount, volumeTemplates.mount, quotas.mount, integrations.mount, features.mount];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey), features.operatorMount];
   const app = await createApp({
@@ -80,7 +82,10 @@ export async function openControlPlane({
     routes: (scope) => {
       for (const mount of mounts) mount(scope);
     },
-    openRoutes: (server) => mountDocuments(server, config),
+    openRoutes: async (server) => {
+      await mountDocuments(server, config);
+      await volumeTemplates.mountUploads(server);
+    },
   });
   opened.defer(() => app.close());
   const operatorApp = await createOperatorApp({

@@ -6,6 +6,7 @@ import * as firstTables from "./migrations/0001-first-tables.ts";
 import * as identity from "./migrations/0004-identity.ts";
 import * as instancesAndQuotas from "./migrations/0007-instances-and-quotas.ts";
 import * as integrationConnections from "./migrations/0008-integration-connections.ts";
+import * as volumeTemplates from "./migrations/0009-volume-templates.ts";
 import * as featuresAndPolicies from "./migrations/0010-features-and-policies.ts";
 import type { Tables } from "./tables.ts";
 
@@ -14,6 +15,7 @@ const migrations: Record<string, Migration> = {
   "0004-identity": identity as Migration,
   "0007-instances-and-quotas": instancesAndQuotas as Migration,
   "0008-integration-connections": integrationConnections as Migration,
+  "0009-volume-templates": volumeTemplates as Migration,
   "0010-features-and-policies": featuresAndPolicies as Migration,
 };
 

@@ -11,6 +11,8 @@ import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
 import type { SandboxesTable } from "./tables/sandboxes.ts";
 import type { ServiceAccountsTable } from "./tables/service-accounts.ts";
 import type { UsersTable } from "./tables/users.ts";
+import type { VolumeTemplateVersionsTable } from "./tables/volume-template-versions.ts";
+import type { VolumeTemplatesTable } from "./tables/volume-templates.ts";
 import type { WorkspaceQuotasTable } from "./tables/workspace-quotas.ts";
 import type { WorkspaceUsageTable } from "./tables/workspace-usage.ts";
 import type { WorkspacesTable } from "./tables/workspaces.ts";
@@ -30,5 +32,7 @@ export type Tables = {
   workspace_quotas: WorkspaceQuotasTable;
   idempotency_keys: IdempotencyKeysTable;
   integration_connections: IntegrationConnectionsTable;
+  volume_templates: VolumeTemplatesTable;
+  volume_template_versions: VolumeTemplateVersionsTable;
   features: FeaturesTable;
 };
