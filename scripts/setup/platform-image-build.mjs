@@ -194,9 +194,10 @@ async function publish({ definition, imageDir, work, root, digest }) {
   const target = join(imageDir, "rootfs", digest);
   await run("sync", ["-f", root]);
   if (!existsSync(target)) renameSync(root, target);
-  const { name, aliases, environment, workingDir, homeDir, hash, idRange } = definition;
+  const { name, description, aliases, environment, workingDir, homeDir, hash, idRange } = definition;
   const record = {
     name,
+    description,
     aliases,
     digest,
     definition: hash,

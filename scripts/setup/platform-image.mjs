@@ -9,6 +9,7 @@ const buildFormat = 1;
 /**
  * @typedef {object} Definition
  * @property {string} name
+ * @property {string} description
  * @property {string[]} aliases Further names callers may use.
  * @property {string} suite Debian release.
  * @property {string[]} packages

@@ -16,6 +16,19 @@ export type InstanceRequest = {
 
 export type InfrastructureError = { code: string; fatal: boolean; instance: string; message: string; time: string };
 
+/** An image on this host, under one of its names. */
+export type HostImage = {
+  /** Complete, as in `blaxel/base-image:latest` or `docker.io/library/alpine:3`. */
+  name: string;
+  /** `platform`: built here, for everybody. `pulled`: fetched from a registry because a sandbox asked for it. */
+  kind: "platform" | "pulled";
+  description?: string;
+  /** ISO 8601: when it was built or last fetched. */
+  updatedAt: string;
+  /** What it takes on disk; absent until it has been measured. */
+  sizeBytes?: number;
+};
+
 /** What a host knows of an instance right now (spec 2.1 `state`, `lastUsedAt`, `errors`). */
 export type InstanceStatus = {
   state: "RUNNING" | "STANDBY";
@@ -34,6 +47,15 @@ export interface Host {
   listInstances(): { instanceId: string; workspace: string; sandboxName: string }[];
   /** Names an image can be asked for by, for error details and listings. */
   listImages(): string[];
+  /** The image a name stands for here, without asking a registry. */
+  findImage(name: string): HostImage | undefined;
+  /** Every image on this host, under each of its names. Waits a moment for sizes that are not known yet. */
+  describeImages(): Promise<HostImage[]>;
+  /**
+   * Forgets a pulled image and removes its files, unless another name stands for them. `in_use`: an instance runs on them, or is being made,
+   * or the host cannot be sure that none does; nothing has changed then.
+   */
+  removeImage(name: string): Promise<"removed" | "in_use" | "unknown">;
   /** Serves a sandbox API request; `request.url` is already relative to the sandbox. Wakes a sleeping instance. */
   handle(instanceId: string, request: IncomingMessage, response: ServerResponse): void;
   upgrade(instanceId: string, request: IncomingMessage, socket: Duplex, head: Buffer): void;

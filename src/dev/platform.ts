@@ -133,9 +133,16 @@ async function startHost(options: {
   opened: AsyncDisposableStack;
 }): Promise<RunningHost> {
   const { config, driver, version, log, opened } = options;
-  const { imageDir, insecureRegistries, imageMaxBytes } = config;
+  const { dataDir, imageDir, insecureRegistries, imageMaxBytes } = config;
   const images = opened.use(
-    await openImages({ imageDir, insecureRegistries, maxImageBytes: imageMaxBytes, idRangeStart: idRange.start, log }),
+    await openImages({
+      imageDir,
+      dataDir,
+      insecureRegistries,
+      maxImageBytes: imageMaxBytes,
+      idRangeStart: idRange.start,
+      log,
+    }),
   );
   const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date() }));
   const sealKey = loadSealKey(join(config.dataDir, "seal.key"));

@@ -59,7 +59,10 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
   const pool = new WarmPool({
     size: config.warmInstances,
     log,
-    make: (image, signal) => maker.make(image, undefined, signal),
+    make: async (image, signal) => {
+      using _held = images.hold(image);
+      return await maker.make(image, undefined, signal);
+    },
     destroy: (instance) => maker.destroy(instance),
     always: () => config.warmImages.map((name) => images.find(name)).filter((image): image is ResolvedImage => !!image),
   });
@@ -77,6 +80,9 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
     instanceStatus: (instanceId) => manager.instanceStatus(instanceId),
     listInstances: () => manager.listInstances(),
     listImages: () => images.list(),
+    findImage: (name) => images.describe(name),
+    describeImages: () => images.describeAll(),
+    removeImage: (name) => removeImage(name, { images, manager, pool }),
     warmed: () => pool.filled(),
     async [Symbol.asyncDispose]() {
       await standby[Symbol.asyncDispose]();
@@ -85,6 +91,17 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
       await remover[Symbol.asyncDispose]();
     },
   };
+}
+
+async function removeImage(
+  name: string,
+  { images, manager, pool }: { images: Images; manager: InstanceManager; pool: WarmPool },
+): Promise<"removed" | "in_use" | "unknown"> {
+  const entry = images.describe(name);
+  if (entry === undefined) return "unknown";
+  if (manager.usesImage(entry.digest)) return "in_use";
+  if (entry.kind === "pulled") await pool.forget(entry.digest);
+  return images.remove(name, ({ digest }) => manager.usesImage(digest) || pool.usesImage(digest));
 }
 
 /** Empty for a file that is not there: what is made with it fails by itself, with the driver's own words. */

@@ -1,5 +1,5 @@
 // A scripted host in memory: the boundary of the control plane, with switches for what a real one may do wrong.
-import type { Host, InfrastructureError, InstanceRequest, InstanceStatus } from "../../src/contract/host.ts";
+import type { Host, HostImage, InfrastructureError, InstanceRequest, InstanceStatus } from "../../src/contract/host.ts";
 import { AppError } from "../../src/core/errors.ts";
 
 export type FakeHost = Host & {
@@ -11,6 +11,10 @@ export type FakeHost = Host & {
   onCreate: (request: InstanceRequest, signal: AbortSignal) => Promise<void> | void;
   onDelete: (instanceId: string) => Promise<void> | void;
   errors: InfrastructureError[];
+  /** What is on the host; add pulled ones. */
+  images: HostImage[];
+  /** Complete names of pulled images that the host will not remove. */
+  usedImages: Set<string>;
 };
 
 export const knownImages = ["blaxel/base-image:latest", "blaxel/py-app:latest"];
@@ -24,9 +28,17 @@ export function createFakeHost(): FakeHost {
     onCreate: () => undefined,
     onDelete: () => undefined,
     errors: [],
+    images: knownImages.map((name) => ({
+      name,
+      kind: "platform",
+      description: `what ${name} is`,
+      updatedAt: "2026-01-02T03:04:05.678Z",
+      sizeBytes: 1_000,
+    })),
+    usedImages: new Set(),
     async createInstance(request, { signal, timing }) {
       host.requests.push(request);
-      if (!knownImages.includes(request.image)) {
+      if (host.findImage(request.image) === undefined) {
         throw new AppError("invalid_request", `There is no image ${request.image}.`, {
           details: { code: "INVALID_IMAGE" },
         });
@@ -47,6 +59,15 @@ export function createFakeHost(): FakeHost {
     listInstances: () =>
       [...instances.values()].map(({ instanceId, workspace, sandboxName }) => ({ instanceId, workspace, sandboxName })),
     listImages: () => knownImages,
+    findImage: (name) => host.images.find((image) => image.name === name || image.name === `docker.io/library/${name}`),
+    describeImages: () => Promise.resolve([...host.images]),
+    removeImage(name) {
+      const index = host.images.findIndex((image) => image.name === name && image.kind === "pulled");
+      if (index < 0) return Promise.resolve("unknown");
+      if (host.usedImages.has(name)) return Promise.resolve("in_use");
+      host.images.splice(index, 1);
+      return Promise.resolve("removed");
+    },
     handle: (_instanceId, _request, response) => {
       response.writeHead(501).end();
     },

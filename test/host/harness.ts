@@ -217,6 +217,10 @@ function plainImages(dataDir: string): Images {
       throw new AppError("invalid_request", "no such image", { details: { code: "INVALID_IMAGE" } });
     },
     list: () => [image],
+    hold: () => ({ [Symbol.dispose]: () => undefined }),
+    describe: () => undefined,
+    describeAll: async () => [],
+    remove: async () => "unknown",
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

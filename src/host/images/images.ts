@@ -1,16 +1,23 @@
 // Resolves the image names callers use to root file systems on this host: the platform's own first, then references to registries.
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import type { HostImage } from "../../contract/host.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import { PullFailure } from "./copy-from-registry.ts";
+import { ImageHolds } from "./holds.ts";
+import { ImageUsers } from "./image-users.ts";
 import { ImageDefect } from "./oci-layout.ts";
 import { PlatformImages } from "./platform-images.ts";
 import { PulledImages } from "./pulled-images.ts";
 import { parseReference } from "./reference.ts";
+import { createRemoval } from "./removal.ts";
+import { ImageSizes } from "./sizes.ts";
 
 export type ImagesOptions = {
   imageDir: string;
+  /** Whose instances run on the images; nobody's when it is left out. */
+  dataDir?: string;
   log: Logger;
   /** `host:port` of registries that may be on inner addresses and speak plain HTTP. */
   insecureRegistries: string[];
@@ -31,6 +38,9 @@ export type ResolvedImage = {
   homeDir: string;
 };
 
+/** What is known of an image under one of its names. */
+export type ImageEntry = Omit<HostImage, "sizeBytes"> & { digest: string };
+
 export interface Images extends AsyncDisposable {
   /**
    * Pulls when needed. Rejects with `invalid_request` and `details.code` INVALID_IMAGE whatever is wrong with the image, and with
@@ -41,6 +51,12 @@ export interface Images extends AsyncDisposable {
   find(name: string): ResolvedImage | undefined;
   /** Names of the platform images. */
   list(): string[];
+  /** Keeps the image's files until disposed; taken without waiting for anything after `find` or `resolve`. */
+  hold(image: ResolvedImage): Disposable;
+  describe(name: string): ImageEntry | undefined;
+  describeAll(): Promise<HostImage[]>;
+  /** `isUsed` says whether instances need the content; asked in the moment before the files are moved away. */
+  remove(name: string, isUsed: (image: ImageEntry) => boolean): Promise<"removed" | "in_use" | "unknown">;
 }
 
 export async function openImages(options: ImagesOptions): Promise<Images> {
@@ -52,6 +68,15 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const platform = new PlatformImages(imageDir, idRangeStart);
   const pulled = new PulledImages(options);
   await pulled.open();
+  const sizes = new ImageSizes(imageDir, options.log);
+  const holds = new ImageHolds();
+  const users = new ImageUsers(imageDir, options.dataDir);
+
+  const describe = (name: string): ImageEntry | undefined => {
+    if (platform.claims(name) || platform.find(name) !== undefined) return platform.describe(name);
+    const reference = parseReference(name);
+    return reference === undefined ? undefined : pulled.describe(reference);
+  };
 
   const invalid = (name: string, reason: string, cause?: unknown): AppError => {
     const details = { code: "INVALID_IMAGE", requested_image: name.slice(0, 512), supported_images: platform.list() };
@@ -82,6 +107,17 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       return reference === undefined ? undefined : pulled.find(reference);
     },
     list: () => platform.list(),
+    hold: (image) => holds.hold(image.digest),
+    describe,
+    async describeAll() {
+      const entries = [...platform.list(), ...pulled.names()].map(describe).filter((entry) => entry !== undefined);
+      await sizes.measure(entries.map(({ digest }) => digest));
+      return entries.map(({ digest, ...entry }) => {
+        const sizeBytes = sizes.find(digest);
+        return { ...entry, ...(sizeBytes !== undefined && { sizeBytes }) };
+      });
+    },
+    remove: createRemoval({ imageDir, platform, pulled, holds, users, describe }),
     [Symbol.asyncDispose]: () => pulled[Symbol.asyncDispose](),
   };
 }

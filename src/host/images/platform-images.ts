@@ -1,7 +1,7 @@
 // The images the project itself defines, built by set-up, and the names callers may use for them.
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { ResolvedImage } from "./images.ts";
+import type { ImageEntry, ResolvedImage } from "./images.ts";
 
 /** What set-up writes when an image is complete. */
 type PlatformRecord = {
@@ -12,6 +12,8 @@ type PlatformRecord = {
   environment: Record<string, string>;
   workingDir: string;
   homeDir: string;
+  /** Images built by an older set-up have none. */
+  description?: string;
 };
 
 /** Names below these belong to the platform and are never looked for in a registry. */
@@ -44,6 +46,26 @@ export class PlatformImages {
   list(): string[] {
     this.#refresh();
     return [...this.#byName.keys()].map(publicName).sort();
+  }
+
+  /** Whether a name stands for this content. */
+  uses(digest: string): boolean {
+    this.#refresh();
+    return [...this.#byName.values()].some((record) => record.digest === digest);
+  }
+
+  describe(name: string): ImageEntry | undefined {
+    this.#refresh();
+    const record = this.#byName.get(bareName(name));
+    if (record === undefined) return undefined;
+    const { mtime } = statSync(join(this.#imageDir, "platform", `${record.name}.json`));
+    return {
+      name: publicName(bareName(name)),
+      kind: "platform",
+      digest: record.digest,
+      updatedAt: mtime.toISOString(),
+      ...(record.description !== undefined && { description: record.description }),
+    };
   }
 
   /** Set-up may renew an image while the platform runs: its rename changes the directory's time. */

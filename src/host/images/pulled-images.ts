@@ -5,7 +5,7 @@ import { BoundedMap } from "../../core/bounded-map.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import { PullFailure } from "./copy-from-registry.ts";
-import type { ResolvedImage } from "./images.ts";
+import type { ImageEntry, ResolvedImage } from "./images.ts";
 import { type PullOptions, pullImage } from "./pull.ts";
 import type { ImageReference } from "./reference.ts";
 import { ReferenceRecords } from "./reference-records.ts";
@@ -46,6 +46,29 @@ export class PulledImages implements AsyncDisposable {
     return this.#records.find(reference.text);
   }
 
+  names(): string[] {
+    return this.#records.names();
+  }
+
+  describe(reference: ImageReference): ImageEntry | undefined {
+    return this.#records.describe(reference.text);
+  }
+
+  /** Whether a name other than this one stands for the content. */
+  usesBesides(reference: ImageReference, digest: string): boolean {
+    return this.#records.names().some((name) => name !== reference.text && this.#records.find(name)?.digest === digest);
+  }
+
+  /** Whether one is being fetched, which may turn out to have any content. */
+  isPulling(): boolean {
+    return this.#pulls.size > 0;
+  }
+
+  forget(reference: ImageReference): void {
+    this.#records.forget(reference.text);
+    this.#askedAtMs.delete(reference.text);
+  }
+
   /** The local image when it is pinned or was checked lately, else what the registry has; the local one when that cannot be reached. */
   async resolve(reference: ImageReference): Promise<ResolvedImage> {
     const local = this.#records.find(reference.text);
@@ -53,7 +76,8 @@ export class PulledImages implements AsyncDisposable {
     if (local !== undefined && (reference.pinned || Date.now() - askedAtMs < recheckAfterMs)) return local;
     let pull = this.#pulls.get(reference.text);
     if (pull === undefined) {
-      pull = this.#pull(reference, local).finally(() => this.#pulls.delete(reference.text));
+      // Counted as under way until whoever waited for it has had a chance to hold what came.
+      pull = this.#pull(reference, local).finally(() => setImmediate(() => this.#pulls.delete(reference.text)));
       this.#pulls.set(reference.text, pull);
     }
     return await pull;

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs
 import { join } from "node:path";
 import { writeFileAtomic } from "../../core/atomic-file.ts";
 import type { Logger } from "../../core/log.ts";
-import type { ResolvedImage } from "./images.ts";
+import type { ImageEntry, ResolvedImage } from "./images.ts";
 
 type ReferenceRecord = Omit<ResolvedImage, "rootDir"> & { idRangeStart: number };
 
@@ -41,6 +41,23 @@ export class ReferenceRecords {
   find(reference: string): ResolvedImage | undefined {
     const image = this.#images.get(reference);
     return image !== undefined && existsSync(image.rootDir) ? image : undefined;
+  }
+
+  names(): string[] {
+    return [...this.#images.keys()];
+  }
+
+  /** Undefined when the image is not here, or its record was written in another id range. */
+  describe(reference: string): ImageEntry | undefined {
+    const image = this.find(reference);
+    if (image === undefined) return undefined;
+    const { mtime } = statSync(this.#path(reference));
+    return { name: reference, kind: "pulled", digest: image.digest, updatedAt: mtime.toISOString() };
+  }
+
+  forget(reference: string): void {
+    this.#images.delete(reference);
+    rmSync(this.#path(reference), { force: true });
   }
 
   write(record: Omit<ReferenceRecord, "idRangeStart">): ResolvedImage {

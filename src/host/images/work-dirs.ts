@@ -15,8 +15,13 @@ function startTicks(pid: string): string | undefined {
   }
 }
 
+/** What names of this process's directories begin with. */
+export function processMark(): string {
+  return `${process.pid}-${startTicks(String(process.pid))}`;
+}
+
 export function makeWorkDir(parent: string): Promise<string> {
-  return mkdtemp(join(parent, `${process.pid}-${startTicks(String(process.pid))}-`));
+  return mkdtemp(join(parent, `${processMark()}-`));
 }
 
 /** Removes a tree without following links or entering mounts. Its content may be hostile; nothing of it runs. */

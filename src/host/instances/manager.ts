@@ -36,6 +36,8 @@ export class InstanceManager
   readonly #instances = new Map<string, Instance>();
   readonly #creating = new Map<string, { abort: AbortController; done: Promise<void> }>();
   readonly #deleting = new Map<string, Promise<void>>();
+  /** Images of instances an operator has to look at. */
+  readonly #leftAlone = new Set<string | undefined>();
 
   constructor(options: ManagerOptions) {
     this.#options = options;
@@ -70,6 +72,7 @@ export class InstanceManager
     const startedAt = performance.now();
     try {
       const image = images.find(request.image) ?? (await images.resolve(request.image, signal));
+      using _held = images.hold(image);
       const warm = pool.take(image);
       if (warm !== undefined) {
         try {
@@ -174,6 +177,18 @@ export class InstanceManager
       lastUsedAt: instance.record.lastUsedAt,
       errors: instance.record.errors,
     };
+  }
+
+  /** Whether an instance runs on the image's files, or may. */
+  usesImage(digest: string): boolean {
+    if (this.#leftAlone.has(digest) || this.#leftAlone.has(undefined)) return true;
+    for (const { record } of this.#instances.values()) if (record.image.digest === digest) return true;
+    return false;
+  }
+
+  /** Told of instances that could not be adopted: `undefined` when it is not known which image they have. */
+  leaveAlone(digest: string | undefined): void {
+    this.#leftAlone.add(digest);
   }
 
   listInstances(): { instanceId: string; workspace: string; sandboxName: string }[] {

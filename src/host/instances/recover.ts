@@ -32,6 +32,7 @@ export async function recoverInstances(options: RecoverOptions): Promise<void> {
       found.slice(next, next + recoversAtOnceMax).map((one) =>
         recoverOne(one, options).catch((error: unknown) => {
           log.error({ instance: one.id, err: error }, "instance could not be adopted; it is left alone");
+          options.manager.leaveAlone(typeof one.record === "string" ? undefined : one.record.image.digest);
         }),
       ),
     );
@@ -43,6 +44,7 @@ async function recoverOne({ id, dir, record }: FoundDir, options: RecoverOptions
   if (record === "unreadable") {
     // It may be somebody's sandbox: an operator decides, nothing is destroyed on a guess.
     log.error({ instance: id, dir }, "instance record unreadable; the instance is left alone");
+    options.manager.leaveAlone(undefined);
     return;
   }
   if (record !== "none" && record.phase === "claimed") return adoptClaimed(record, dir, options);

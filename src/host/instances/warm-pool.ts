@@ -72,6 +72,21 @@ export class WarmPool implements AsyncDisposable {
     return this.#ready.filter(({ record }) => record.image.digest === digest).length;
   }
 
+  /** Whether warm instances of the image are there, or are wanted by the configuration. */
+  usesImage(digest: string): boolean {
+    return this.count(digest) > 0 || this.#options.always().some((image) => image.digest === digest);
+  }
+
+  /** Keeps no more warm instances of an image that is to go, until somebody asks for it again. */
+  async forget(digest: string): Promise<void> {
+    this.#recent.delete(digest);
+    for (;;) {
+      const instance = this.#remove(({ record }) => record.image.digest === digest);
+      if (instance === undefined) return;
+      await this.#options.destroy(instance);
+    }
+  }
+
   poke(): void {
     // A request in progress goes first: filling starts when the event loop has served it.
     this.#pokeIn(5);
