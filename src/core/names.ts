@@ -12,6 +12,11 @@ export function isName(text: string): boolean {
   return text.length <= nameMaxLength && namePattern.test(text);
 }
 
+/** Whether a text is an external id: letters, digits and dashes, at most 64 of them. */
+export function isExternalId(text: string): boolean {
+  return text.length <= externalIdMaxLength && /^[A-Za-z0-9-]+$/.test(text);
+}
+
 /** A name for a resource created without one, e.g. `sandbox-k3v9x2mq`. */
 export function generateName(prefix: string): string {
   return `${prefix}-${randomToken(8)}`;

@@ -40,7 +40,7 @@ export function createCreationStore(database: Database) {
 
     /** Records the sandbox and, with a key, that the key stands for it. Throws `QUOTA_EXCEEDED`, and then nothing is recorded. */
     insert(record: SandboxRecord, terms: InsertTerms): Promise<InsertOutcome> {
-      return database.kysely.transaction().execute((queries) => insert(queries, record, terms));
+      return database.transact((queries) => insert(queries, record, terms));
     },
 
     /**
@@ -52,7 +52,7 @@ export function createCreationStore(database: Database) {
       answerWith: (record: SandboxRecord, events: CoreEvent[]) => Answer,
       seal: ((answer: Answer) => string) | undefined,
     ): Promise<Answer | undefined> {
-      const answer = await database.kysely.transaction().execute(async (queries) => {
+      const answer = await database.transact(async (queries) => {
         if (!(await changeStatus(queries, id, { from: ["DEPLOYING"], to: "DEPLOYED" }))) return undefined;
         const row = await queries.selectFrom("sandboxes").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
         const events = await queries

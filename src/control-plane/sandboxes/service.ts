@@ -2,7 +2,7 @@
 import type { Sandbox } from "../../contract/sandbox.ts";
 import { allows, statusesThatAllow } from "../../contract/sandbox-status.ts";
 import { AppError } from "../../core/errors.ts";
-import { isName } from "../../core/names.ts";
+import { isExternalId, isName } from "../../core/names.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Incarnations } from "./incarnations.ts";
 import type { Presenter } from "./present.ts";
@@ -46,7 +46,9 @@ export function createSandboxService({ store, incarnations, updates, presenter, 
 
     async getByExternalId(caller: Caller, externalId: string, showSecrets: boolean): Promise<Sandbox> {
       if (showSecrets) requireAdmin(caller);
-      const record = await store.findByExternalId(caller.workspaceId, externalId);
+      const record = isExternalId(externalId)
+        ? await store.findByExternalId(caller.workspaceId, externalId)
+        : undefined;
       if (record === undefined) throw new AppError("not_found", "There is no sandbox with this external id.");
       return presenter.present(record, caller, await store.findEvents(record.id), showSecrets);
     },

@@ -29,27 +29,14 @@ export function createSandboxStore(database: Database) {
 
     /** Whether it was in one of the statuses and so has changed. */
     async changeStatus(id: string, change: StatusChange): Promise<boolean> {
-      const changed = await kysely.transaction().execute((queries) => changeStatus(queries, id, change));
+      const changed = await database.transact((queries) => changeStatus(queries, id, change));
       if (changed) await database.flush();
       return changed;
     },
 
     /** Removes the record and its events, if it is in that status. */
     async remove(id: string, status: SandboxStatus): Promise<boolean> {
-      const removed = await kysely.transaction().execute(async (queries) => {
-        const row = await queries
-          .deleteFrom("sandboxes")
-          .where("id", "=", id)
-          .where("status", "=", status)
-          .returning(["workspace_id", "holds_name", "memory_mb"])
-          .executeTakeFirst();
-        if (row === undefined) return false;
-        if (row.holds_name === 1) {
-          await adjustUsage(queries, row.workspace_id, { sandboxes: -1, memoryMb: -row.memory_mb });
-        }
-        await releaseKey(queries, id);
-        return true;
-      });
+      const removed = await database.transact((queries) => remove(queries, id, status));
       if (removed) await database.flush();
       return removed;
     },
@@ -140,6 +127,20 @@ function createReads(database: Database) {
       return row && { instanceId: row.instance_id, status: row.status, enabled: row.enabled === 1 };
     },
   };
+}
+
+async function remove(queries: Queries, id: string, status: SandboxStatus): Promise<boolean> {
+  const row = await queries
+    .deleteFrom("sandboxes")
+    .where("id", "=", id)
+    .where("status", "=", status)
+    .returning(["workspace_id", "holds_name", "memory_mb"])
+    .executeTakeFirst();
+  if (row === undefined) return false;
+  const sandboxes = -row.holds_name;
+  await adjustUsage(queries, row.workspace_id, { sandboxes, memoryMb: sandboxes * row.memory_mb });
+  await releaseKey(queries, id);
+  return true;
 }
 
 export async function changeStatus(queries: Queries, id: string, change: StatusChange): Promise<boolean> {

@@ -14,13 +14,15 @@ export type Changes = Pick<
   "displayName" | "externalId" | "labels" | "spec" | "sealedEnvs" | "retentionMs" | "updatedBy"
 >;
 
+export type NextInstance = { instanceId: string; memoryMb: number };
+
+const updatable = statusesThatAllow("update");
 const rebuilt = "The sandbox was rebuilt and runs on a new instance";
 
 export type UpdateStore = ReturnType<typeof createUpdateStore>;
 
 export function createUpdateStore(database: Database) {
   const { kysely } = database;
-  const updatable = statusesThatAllow("update");
   return {
     /** Undefined when the sandbox has changed since it was read, or is being rebuilt. */
     async apply({ id, revision }: SandboxRecord, changes: Changes): Promise<SandboxRecord | undefined> {
@@ -39,73 +41,23 @@ export function createUpdateStore(database: Database) {
     },
 
     /** Whether the rebuild may go on. Room for the larger of both sizes is taken, or `QUOTA_EXCEEDED` thrown. */
-    begin(
-      { id, workspaceId, revision, spec }: SandboxRecord,
-      next: { instanceId: string; memoryMb: number },
-      limits: UsageLimits,
-    ): Promise<boolean> {
-      const memoryMb = spec.runtime?.memory ?? 0;
-      return kysely.transaction().execute(async (queries) => {
-        const row = await queries
-          .updateTable("sandboxes")
-          .set({ next_instance_id: next.instanceId, memory_mb: Math.max(memoryMb, next.memoryMb) })
-          .where("id", "=", id)
-          .where("revision", "=", revision)
-          .where("status", "in", updatable)
-          .where("next_instance_id", "is", null)
-          .returning("id")
-          .executeTakeFirst();
-        if (row === undefined) return false;
-        const moreMb = next.memoryMb - memoryMb;
-        if (moreMb > 0) await takeUsage(queries, workspaceId, { sandboxes: 0, memoryMb: moreMb }, limits);
-        return true;
-      });
-    },
+    begin: (record: SandboxRecord, next: NextInstance, limits: UsageLimits): Promise<boolean> =>
+      database.transact((queries) => begin(queries, record, next, limits)),
 
     /** Makes the new instance the sandbox's. Undefined when the sandbox does not wait for it any more. */
     async switchOver(
       id: string,
-      next: { instanceId: string; memoryMb: number; connections: readonly string[] },
+      next: NextInstance & { connections: readonly string[] },
       changes: Changes & { errors: readonly InfrastructureError[] },
     ): Promise<SandboxRecord | undefined> {
-      const { instanceId } = next;
-      const record = await kysely.transaction().execute(async (queries) => {
-        const before = await queries
-          .selectFrom("sandboxes")
-          .select("memory_mb")
-          .where("id", "=", id)
-          .where("next_instance_id", "=", instanceId)
-          .executeTakeFirst();
-        if (before === undefined) return undefined;
-        const row = await queries
-          .updateTable("sandboxes")
-          .set((set) => ({
-            ...toColumns(changes),
-            revision: set("revision", "+", 1),
-            errors: JSON.stringify(changes.errors),
-            instance_id: instanceId,
-            next_instance_id: null,
-            memory_mb: next.memoryMb,
-          }))
-          .where("id", "=", id)
-          .where("next_instance_id", "=", instanceId)
-          .where("status", "in", updatable)
-          .returningAll()
-          .executeTakeFirst();
-        if (row === undefined) return undefined;
-        const { workspace_id: workspaceId, revision, updated_at: time, status } = row;
-        await adjustUsage(queries, workspaceId, { sandboxes: 0, memoryMb: next.memoryMb - before.memory_mb });
-        await recordConnections(queries, { id, workspaceId }, next.connections);
-        await appendEvent(queries, id, { revision, time, status, message: rebuilt });
-        return fromRow(row);
-      });
+      const record = await database.transact((queries) => switchOver(queries, id, next, changes));
       await database.flush();
       return record;
     },
 
     /** The sandbox stays what it was. Whether it still waited for the instance. */
     async giveUp(id: string, instanceId: string): Promise<boolean> {
-      const given = await kysely.transaction().execute((queries) => giveUp(queries, id, instanceId));
+      const given = await database.transact((queries) => giveUp(queries, id, instanceId));
       if (given) await database.flush();
       return given;
     },
@@ -123,6 +75,64 @@ export function createUpdateStore(database: Database) {
       );
     },
   };
+}
+
+async function begin(
+  queries: Queries,
+  { id, workspaceId, revision, spec }: SandboxRecord,
+  next: NextInstance,
+  limits: UsageLimits,
+): Promise<boolean> {
+  const memoryMb = spec.runtime?.memory ?? 0;
+  const row = await queries
+    .updateTable("sandboxes")
+    .set({ next_instance_id: next.instanceId, memory_mb: Math.max(memoryMb, next.memoryMb) })
+    .where("id", "=", id)
+    .where("revision", "=", revision)
+    .where("status", "in", updatable)
+    .where("next_instance_id", "is", null)
+    .returning("id")
+    .executeTakeFirst();
+  if (row === undefined) return false;
+  const moreMb = next.memoryMb - memoryMb;
+  if (moreMb > 0) await takeUsage(queries, workspaceId, { sandboxes: 0, memoryMb: moreMb }, limits);
+  return true;
+}
+
+async function switchOver(
+  queries: Queries,
+  id: string,
+  { instanceId, memoryMb, connections }: NextInstance & { connections: readonly string[] },
+  { errors, ...changes }: Changes & { errors: readonly InfrastructureError[] },
+): Promise<SandboxRecord | undefined> {
+  const waiting = await queries
+    .selectFrom("sandboxes")
+    .select("memory_mb")
+    .where("id", "=", id)
+    .where("next_instance_id", "=", instanceId)
+    .executeTakeFirst();
+  if (waiting === undefined) return undefined;
+  const row = await queries
+    .updateTable("sandboxes")
+    .set((set) => ({
+      ...toColumns(changes),
+      revision: set("revision", "+", 1),
+      errors: JSON.stringify(errors),
+      instance_id: instanceId,
+      next_instance_id: null,
+      memory_mb: memoryMb,
+    }))
+    .where("id", "=", id)
+    .where("next_instance_id", "=", instanceId)
+    .where("status", "in", updatable)
+    .returningAll()
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const { workspace_id: workspaceId, revision, updated_at: time, status } = row;
+  await adjustUsage(queries, workspaceId, { sandboxes: 0, memoryMb: memoryMb - waiting.memory_mb });
+  await recordConnections(queries, { id, workspaceId }, connections);
+  await appendEvent(queries, id, { revision, time, status, message: rebuilt });
+  return fromRow(row);
 }
 
 async function giveUp(queries: Queries, id: string, instanceId: string): Promise<boolean> {
