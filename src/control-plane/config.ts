@@ -5,6 +5,7 @@ import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
 import { readVolumeTemplateConfig, type VolumeTemplateConfig } from "./volume-templates/config.ts";
 import { requirePostgresUrl } from "./db/postgres-pool.ts";
+import { type OauthConfig, readOauthConfig } from "./oauth/config.ts";
 
 /** What ten thousand sandboxes of the usual size have. */
 const workspaceMemoryDefaultMb = 10_000 * defaultMemoryMb;
@@ -31,6 +32,7 @@ export type ControlPlaneConfig = {
   idempotencyTtlMs: number;
   reconcileIntervalMs: number;
   bodyMaxBytes: number;
+  oauth: OauthConfig;
   volumeTemplates: VolumeTemplateConfig;
   address: AddressSettings;
 };
@@ -68,6 +70,7 @@ export function readControlPlaneConfig(
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,
     bodyMaxBytes: 2_097_152,
+    oauth: readOauthConfig(settings),
     volumeTemplates: readVolumeTemplateConfig(settings, dataDir),
     address: {
       inferenceUrl: `${origin}${pathPrefix}`,

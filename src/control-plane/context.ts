@@ -14,6 +14,7 @@ import { mountDocuments } from "./documents.ts";
 import { openFeatures } from "./features/open.ts";
 import { type Identity, openIdentity } from "./identity.ts";
 import { openIntegrations } from "./integrations/open.ts";
+import { openOauth } from "./oauth/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
 import { openQuotas } from "./quotas/open.ts";
 import { openSandboxes } from "./sandboxes/open.ts";
@@ -61,6 +62,7 @@ export async function openControlPlane({
   const authentication = new Authentication(authStore);
   const store = createSandboxStore(database);
   const parts = { config, host, log, database, sealKey, opened };
+  const oauth = await openOauth({ ...parts, ...identity });
   const integrations = openIntegrations({ ...parts, findUser: (...named) => sandboxes.service.findUser(...named) });
   const quotas = openQuotas(parts);
   const sandboxes = openSandboxes({
@@ -74,7 +76,11 @@ export async function openControlPlane({
   // One line a noun; see Mount.
   const mounts: Mount[] = [sandboxes.mount, volumeTemplates.mount, quotas.mount, integrations.mount, features.mount];
   // Operations for the operator of the machine, on a socket of their own.
-  const operatorMounts: Mount[] = [(operator) => mountSealKeys(operator, sealKey), features.operatorMount];
+  const operatorMounts: Mount[] = [
+    (operator) => mountSealKeys(operator, sealKey),
+    features.operatorMount,
+    oauth.operatorMount,
+  ];
   const app = await createApp({
     authentication,
     bodyMaxBytes: config.bodyMaxBytes,
@@ -84,6 +90,7 @@ export async function openControlPlane({
     },
     openRoutes: async (server) => {
       await mountDocuments(server, config);
+      await oauth.openRoutes(server);
       await volumeTemplates.mountUploads(server);
     },
   });

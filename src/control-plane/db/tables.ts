@@ -6,6 +6,9 @@ import type { InstallationTable } from "./tables/installation.ts";
 import type { IntegrationConnectionsTable } from "./tables/integration-connections.ts";
 import type { InvitationsTable } from "./tables/invitations.ts";
 import type { MembersTable } from "./tables/members.ts";
+import type { OauthClientsTable } from "./tables/oauth-clients.ts";
+import type { OauthRecordsTable } from "./tables/oauth-records.ts";
+import type { OauthSigningKeysTable } from "./tables/oauth-signing-keys.ts";
 import type { SandboxConnectionsTable } from "./tables/sandbox-connections.ts";
 import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
 import type { SandboxesTable } from "./tables/sandboxes.ts";
@@ -35,4 +38,7 @@ export type Tables = {
   volume_templates: VolumeTemplatesTable;
   volume_template_versions: VolumeTemplateVersionsTable;
   features: FeaturesTable;
+  oauth_records: OauthRecordsTable;
+  oauth_signing_keys: OauthSigningKeysTable;
+  oauth_clients: OauthClientsTable;
 };
