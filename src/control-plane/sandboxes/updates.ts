@@ -25,6 +25,8 @@ import type { Changes, UpdateStore } from "./update-store.ts";
 /** How many updates of one sandbox wait for each other. */
 const waitingMax = 16;
 const attemptsMax = 5;
+/** What the old instance still answers when the new one takes over may end there; what takes longer is cut off. */
+const drainMs = 1_000;
 
 export type UpdateRequest = { caller: Caller; name: string; input: SandboxInput; timing: Timing };
 
@@ -146,8 +148,11 @@ export class Updates implements AsyncDisposable {
       const errors = this.#failuresOf(record);
       const changes = { ...this.#changes(record, draft, caller), errors };
       const switched = await timing.measure("store", () => updateStore.switchOver(record.id, next, changes));
-      this.#discard(switched === undefined ? instanceId : record.instanceId);
-      if (switched === undefined) throw deletedMeanwhile(record);
+      if (switched === undefined) {
+        this.#discard(instanceId);
+        throw deletedMeanwhile(record);
+      }
+      setTimeout(() => this.#discard(record.instanceId), drainMs).unref();
       return switched;
     } finally {
       incarnation.end();
