@@ -164,7 +164,56 @@ export const deleteIntegrationConnection = endpoint({
   errors: [409],
 });
 
+export const listIntegrationConnectionModels = endpoint({
+  method: "GET",
+  path: "/integrations/connections/:connectionName/models",
+  summary: "List the models that the connection's service offers",
+  tag,
+  role,
+  scope: "integrations:list",
+  params: ConnectionParams,
+  response: Type.Array(ConnectionModel),
+  errors: [502, 503],
+});
+
+export const getIntegrationConnectionModel = endpoint({
+  method: "GET",
+  path: "/integrations/connections/:connectionName/models/:modelId",
+  summary: "Get one of the models that the connection's service offers; slashes in its id are percent-encoded",
+  tag,
+  role,
+  scope: "integrations:get",
+  params: Type.Object({ ...ConnectionParams.properties, modelId: Type.String() }),
+  response: ConnectionModel,
+  errors: [502, 503],
+});
+
+export const getIntegrationConnectionModelEndpointConfigurations = endpoint({
+  method: "GET",
+  path: "/integrations/connections/:connectionName/endpointConfigurations",
+  summary: "List the operations on models that the connection's service has, for whoever calls it themselves",
+  tag,
+  role,
+  scope: "integrations:list",
+  params: ConnectionParams,
+  response: Type.Array(EndpointConfiguration),
+});
+
+export const getIntegration = endpoint({
+  method: "GET",
+  path: "/integrations/:integrationName",
+  summary: "Describe a kind of service that connections can be for",
+  tag,
+  scope: "integrations:list",
+  params: Type.Object({ integrationName: Type.String() }),
+  response: Integration,
+});
+
 export const integrationEndpoints = [
+  getIntegration,
+  listIntegrationConnectionModels,
+  getIntegrationConnectionModel,
+  getIntegrationConnectionModelEndpointConfigurations,
   listIntegrationConnections,
   createIntegrationConnection,
   getIntegrationConnection,

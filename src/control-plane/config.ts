@@ -5,6 +5,8 @@ import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
 import { readVolumeTemplateConfig, type VolumeTemplateConfig } from "./volume-templates/config.ts";
 import { requirePostgresUrl } from "./db/postgres-pool.ts";
+import { readOutgoingConfig } from "./outgoing/config.ts";
+import type { OutgoingOptions } from "./outgoing/outgoing.ts";
 import { type OauthConfig, readOauthConfig } from "./oauth/config.ts";
 
 /** What ten thousand sandboxes of the usual size have. */
@@ -32,6 +34,7 @@ export type ControlPlaneConfig = {
   idempotencyTtlMs: number;
   reconcileIntervalMs: number;
   bodyMaxBytes: number;
+  outgoing: OutgoingOptions;
   oauth: OauthConfig;
   volumeTemplates: VolumeTemplateConfig;
   address: AddressSettings;
@@ -70,6 +73,7 @@ export function readControlPlaneConfig(
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,
     bodyMaxBytes: 2_097_152,
+    outgoing: readOutgoingConfig(settings),
     oauth: readOauthConfig(settings),
     volumeTemplates: readVolumeTemplateConfig(settings, dataDir),
     address: {

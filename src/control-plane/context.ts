@@ -16,6 +16,7 @@ import { type Identity, openIdentity } from "./identity.ts";
 import { openIntegrations } from "./integrations/open.ts";
 import { openOauth } from "./oauth/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
+import { Outgoing } from "./outgoing/outgoing.ts";
 import { openQuotas } from "./quotas/open.ts";
 import { openSandboxes } from "./sandboxes/open.ts";
 import { createSandboxStore } from "./sandboxes/store.ts";
@@ -63,7 +64,12 @@ export async function openControlPlane({
   const store = createSandboxStore(database);
   const parts = { config, host, log, database, sealKey, opened };
   const oauth = await openOauth({ ...parts, ...identity });
-  const integrations = openIntegrations({ ...parts, findUser: (...named) => sandboxes.service.findUser(...named) });
+  const outgoing = new Outgoing(config.outgoing);
+  const integrations = openIntegrations({
+    ...parts,
+    outgoing,
+    findUser: (...named) => sandboxes.service.findUser(...named),
+  });
   const quotas = openQuotas(parts);
   const sandboxes = openSandboxes({
     ...parts,

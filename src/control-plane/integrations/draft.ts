@@ -1,7 +1,10 @@
 // From what a caller sends to what a connection will be: rules that a schema cannot state, and which secret values stay.
 import { connectionSecretMask, type IntegrationConnectionInput } from "../../contract/integration.ts";
 import { AppError } from "../../core/errors.ts";
+import { OutgoingError } from "../outgoing/failure.ts";
+import type { OutgoingPolicy } from "../outgoing/policy.ts";
 import { findKind, kindNames } from "./kinds.ts";
+import type { Provider } from "./providers/provider.ts";
 import type { ConnectionRecord, Texts } from "./record.ts";
 
 /** Of keys and values of both maps together. */
@@ -16,18 +19,34 @@ export type Draft = Pick<
 export type Kept = { integration: string | undefined; config: Texts | undefined; secret: Texts | undefined };
 
 /** Messages name keys and never show values. */
-export function draftConnection({ metadata, spec }: IntegrationConnectionInput, kept?: Kept): Draft {
+export function draftConnection(
+  { metadata, spec }: IntegrationConnectionInput,
+  policy: OutgoingPolicy,
+  kept?: Kept,
+): Draft {
   const { displayName, externalId, labels } = metadata;
   const { integration, sandbox, config } = spec;
   const kind = integration === undefined ? undefined : findKind(integration);
   if (integration !== undefined && kind === undefined)
     reject("spec.integration", `must be one of ${kindNames.join(", ")}`);
-  kind?.models?.baseUrl(config ?? {});
+  if (kind?.models !== undefined) requireAddress(kind.models, config ?? {}, policy);
   const secret = mergeSecret(spec, kept);
   const bytes = countBytes(config) + countBytes(secret);
   if (bytes > connectionMaxBytes)
     reject("spec.config and spec.secret", `must have at most ${connectionMaxBytes} bytes together`);
   return { displayName, externalId, labels, integration, sandbox, config, secret };
+}
+
+/** An address that can never be asked is refused at once; one that is missing only when it is needed. */
+function requireAddress(models: Provider, config: Texts, policy: OutgoingPolicy): void {
+  const { addressKey } = models;
+  if (config[addressKey] === undefined) return;
+  try {
+    policy.requireUrl(models.baseUrl(config));
+  } catch (error) {
+    if (error instanceof OutgoingError) reject(`spec.config.${addressKey}`, error.message);
+    throw error;
+  }
 }
 
 /** Without the map every value stays; with it those that are not in it go, and those that are the mask stay. */
@@ -50,9 +69,9 @@ function mergeSecret(spec: IntegrationConnectionInput["spec"], kept: Kept | unde
 /** What makes the credentials go elsewhere, if anything does. */
 function describeMove(from: Kept, to: IntegrationConnectionInput["spec"]): string | undefined {
   if (from.integration !== to.integration) return "spec.integration";
-  const { models } = (to.integration === undefined ? undefined : findKind(to.integration)) ?? {};
-  const moved = models && models.baseUrl(from.config ?? {}) !== models.baseUrl(to.config ?? {});
-  return moved ? `spec.config.${models.addressKey}` : undefined;
+  const key = to.integration === undefined ? undefined : findKind(to.integration)?.models?.addressKey;
+  const moved = key !== undefined && from.config?.[key] !== to.config?.[key];
+  return moved ? `spec.config.${key}` : undefined;
 }
 
 function mapValues(texts: Texts, change: (value: string, key: string) => string): Texts {

@@ -5,6 +5,7 @@ import { randomToken } from "../../core/ids.ts";
 import { isName } from "../../core/names.ts";
 import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
+import type { OutgoingPolicy } from "../outgoing/policy.ts";
 import { type Draft, draftConnection } from "./draft.ts";
 import { type ConnectionRecord, presentConnection, secretOf, type Texts } from "./record.ts";
 import type { ConnectionStore } from "./store.ts";
@@ -16,6 +17,7 @@ const changeAttemptsMax = 10;
 export type ConnectionServiceOptions = {
   store: ConnectionStore;
   sealKey: SealKey;
+  policy: OutgoingPolicy;
   /** Names something that uses the connection, e.g. `the sandbox dev`. */
   findUser: (workspaceId: string, connectionName: string) => Promise<string | undefined>;
 };
@@ -23,11 +25,13 @@ export type ConnectionServiceOptions = {
 export class ConnectionService {
   readonly #store: ConnectionStore;
   readonly #sealKey: SealKey;
+  readonly #policy: OutgoingPolicy;
   readonly #findUser: ConnectionServiceOptions["findUser"];
 
-  constructor({ store, sealKey, findUser }: ConnectionServiceOptions) {
+  constructor({ store, sealKey, policy, findUser }: ConnectionServiceOptions) {
     this.#store = store;
     this.#sealKey = sealKey;
+    this.#policy = policy;
     this.#findUser = findUser;
   }
 
@@ -46,7 +50,7 @@ export class ConnectionService {
     const id = randomToken(16);
     const now = new Date().toISOString();
     const record: ConnectionRecord = {
-      ...this.#sealDraft(id, draftConnection(input)),
+      ...this.#sealDraft(id, draftConnection(input, this.#policy)),
       id,
       workspaceId,
       name: input.metadata.name,
@@ -72,7 +76,7 @@ export class ConnectionService {
         throw new AppError("invalid_request", "metadata.name must be the name in the path: it cannot change");
       }
       const { integration, config } = record;
-      const draft = draftConnection(input, { integration, config, secret: this.openSecret(record) });
+      const draft = draftConnection(input, this.#policy, { integration, config, secret: this.openSecret(record) });
       const changed: ConnectionRecord = {
         ...record,
         ...this.#sealDraft(record.id, draft),
