@@ -27,6 +27,7 @@ const char *entries_next(struct entries *entries) {
     }
     const struct kernel_entry *entry = (const struct kernel_entry *)(entries->buffer + entries->at);
     entries->at += entry->length;
+    entries->type = entry->type;
     if (strcmp(entry->name, ".") != 0 && strcmp(entry->name, "..") != 0) return entry->name;
   }
 }

@@ -8,6 +8,8 @@
 struct entries {
   int directory;
   int error;
+  // Of the name returned last, as getdents has it: DT_UNKNOWN when the file system does not say.
+  unsigned char type;
   size_t at;
   size_t filled;
   _Alignas(8) char buffer[16 * 1024];

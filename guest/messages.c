@@ -35,13 +35,13 @@ static const char *take_path(struct cursor *cursor) {
 }
 
 // Steps over `count` texts after checking each, so that reading them again cannot fail.
-static struct text_list take_texts(struct cursor *cursor, uint32_t max, bool paths) {
+static struct text_list take_texts(struct cursor *cursor, uint32_t max, size_t text_max, bool paths) {
   struct text_list list = {.count = take_u32(cursor)};
   if (list.count > max) cursor->bad = true;
   list.texts = *cursor;
   for (uint32_t i = 0; i < list.count && !cursor->bad; i++) {
     if (paths) take_path(cursor);
-    else take_text(cursor, CONTROL_PAYLOAD_MAX);
+    else take_text(cursor, text_max);
   }
   return list;
 }
@@ -50,8 +50,8 @@ bool decode_spawn(const uint8_t *payload, size_t length, struct spawn_request *r
   struct cursor cursor = {.at = payload, .left = length};
   request->token = take_token(&cursor);
   request->working_dir = take_path(&cursor);
-  request->arguments = take_texts(&cursor, ARGUMENTS_MAX, false);
-  request->environment = take_texts(&cursor, ARGUMENTS_MAX, false);
+  request->arguments = take_texts(&cursor, ARGUMENTS_MAX, CONTROL_PAYLOAD_MAX, false);
+  request->environment = take_texts(&cursor, ARGUMENTS_MAX, CONTROL_PAYLOAD_MAX, false);
   request->input = INPUT_NONE;
   request->columns = request->rows = 0;
   if (cursor.bad || request->arguments.count == 0) return false;
@@ -128,6 +128,16 @@ bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, st
     case FRAME_MAKE_DIRECTORY:
       take_mode(&cursor, request);
       break;
+    case FRAME_WALK:
+      request->flags = take_u8(&cursor);
+      request->entries_max = take_u32(&cursor);
+      request->names = take_texts(&cursor, EXCLUDED_NAMES_MAX, NAME_TEXT_MAX, false);
+      if (request->flags > (WALK_FILES | WALK_DIRECTORIES | WALK_SKIP_HIDDEN)) return false;
+      break;
+    case FRAME_SOCKETS:
+      request->pid = take_u32(&cursor);
+      return cursor_finished(&cursor);
+    case FRAME_WATCH:
     case FRAME_REMOVE: {
       uint8_t recursive = take_u8(&cursor);
       request->recursive = recursive == 1;
@@ -137,7 +147,7 @@ bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, st
     case FRAME_CONCATENATE:
       take_mode(&cursor, request);
       request->path = take_path(&cursor);
-      request->sources = take_texts(&cursor, SOURCES_MAX, true);
+      request->sources = take_texts(&cursor, SOURCES_MAX, PATH_TEXT_MAX, true);
       return cursor_finished(&cursor);
     case FRAME_CONNECT:
       request->port = take_u16(&cursor);
@@ -229,6 +239,32 @@ void encode_body(struct packer *packer, uint64_t length, const struct attributes
   put_u64(packer, length);
   put_attributes(packer, attributes);
   frame_complete(packer, begun);
+}
+
+void put_found(struct packer *packer, uint8_t type, const char *path) {
+  put_u8(packer, type);
+  put_text(packer, path);
+}
+
+void put_change(struct packer *packer, uint8_t change, bool is_directory, const char *path) {
+  put_u8(packer, change);
+  put_u8(packer, is_directory ? TYPE_DIRECTORY : TYPE_FILE);
+  put_text(packer, path);
+}
+
+static void put_address(struct packer *packer, const struct socket_address *address) {
+  put_bytes(packer, address->bytes, sizeof address->bytes);
+  put_u32(packer, address->port);
+}
+
+void put_socket(struct packer *packer, const struct socket_item *item) {
+  put_u32(packer, item->pid);
+  put_u8(packer, item->protocol);
+  put_u8(packer, item->family);
+  put_u8(packer, item->state);
+  put_address(packer, &item->local);
+  put_address(packer, &item->remote);
+  put_text(packer, item->process_name);
 }
 
 void encode_failed(struct packer *packer, int error, const char *operation) {

@@ -77,6 +77,10 @@ struct file_request {
   bool recursive;
   uint16_t port;
   struct text_list sources;
+  uint8_t flags;
+  // Of directories that are not entered.
+  struct text_list names;
+  uint32_t pid;
 };
 
 bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, struct file_request *request);
@@ -118,6 +122,27 @@ struct attributes {
 void put_attributes(struct packer *packer, const struct attributes *attributes);
 void encode_attributes(struct packer *packer, const struct attributes *attributes);
 void encode_body(struct packer *packer, uint64_t length, const struct attributes *attributes);
+// Items of the answers that have many: see docs/guest-protocol.md.
+void put_found(struct packer *packer, uint8_t type, const char *path);
+void put_change(struct packer *packer, uint8_t change, bool is_directory, const char *path);
+
+struct socket_address {
+  // Of IPv4 the first four; in the order of the network.
+  uint8_t bytes[16];
+  uint32_t port;
+};
+
+struct socket_item {
+  uint32_t pid;
+  uint8_t protocol;
+  uint8_t family;
+  uint8_t state;
+  struct socket_address local;
+  struct socket_address remote;
+  const char *process_name;
+};
+
+void put_socket(struct packer *packer, const struct socket_item *item);
 void encode_failed(struct packer *packer, int error, const char *operation);
 
 #endif

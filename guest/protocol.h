@@ -32,6 +32,9 @@ enum frame_type {
   FRAME_REMOVE = 0x28,
   FRAME_CONCATENATE = 0x29,
   FRAME_CONNECT = 0x2a,
+  FRAME_WALK = 0x2b,
+  FRAME_WATCH = 0x2c,
+  FRAME_SOCKETS = 0x2d,
   // Guest to host, on the control connection.
   FRAME_PROCESS = 0x41,
   FRAME_LISTED = 0x42,
@@ -48,12 +51,29 @@ enum frame_type {
   FRAME_ENTRIES = 0x63,
   FRAME_BODY = 0x64,
   FRAME_FAILED = 0x65,
+  FRAME_FOUND = 0x66,
+  FRAME_CHANGES = 0x67,
+  FRAME_SOCKET_LIST = 0x68,
 };
 
 enum end_kind { END_NONE = 0, END_CODE = 1, END_SIGNAL = 2 };
 // What a process reads: /dev/null, a pipe, or the terminal that is its output, too.
 enum input_kind { INPUT_NONE = 0, INPUT_PIPE = 1, INPUT_TERMINAL = 2 };
 enum file_type { TYPE_FILE = 0, TYPE_DIRECTORY = 1, TYPE_SYMLINK = 2, TYPE_OTHER = 3 };
+
+enum walk_flags { WALK_FILES = 1, WALK_DIRECTORIES = 2, WALK_SKIP_HIDDEN = 4 };
+
+enum socket_protocol { PROTOCOL_TCP = 1, PROTOCOL_UDP = 2 };
+
+enum change {
+  CHANGE_CREATE = 1,
+  CHANGE_WRITE = 2,
+  CHANGE_REMOVE = 3,
+  CHANGE_RENAME = 4,
+  CHANGE_CHMOD = 5,
+  // Changes may be missing.
+  CHANGE_OVERFLOW = 6,
+};
 
 enum limits {
   CONTROL_PAYLOAD_MAX = 1024 * 1024,
@@ -69,6 +89,7 @@ enum limits {
   OWNER_TEXT_MAX = 64,
   ARGUMENTS_MAX = 4096,
   SOURCES_MAX = 10000,
+  EXCLUDED_NAMES_MAX = 256,
   PROCESSES_MAX = 4096,
   FILE_WORKERS_MAX = 128,
   TUNNEL_WORKERS_MAX = 256,

@@ -13,7 +13,10 @@
 #include "link.h"
 #include "protocol.h"
 #include "transfer.h"
+#include "sockets.h"
 #include "tunnel.h"
+#include "walk.h"
+#include "watch.h"
 
 enum { CONNECTION_FD = 3, WORKERS_MAX = FILE_WORKERS_MAX + TUNNEL_WORKERS_MAX };
 
@@ -48,6 +51,12 @@ static int serve_request(const struct file_request *request) {
       return files_remove(request);
     case FRAME_CONCATENATE:
       return transfer_concatenate(request);
+    case FRAME_WALK:
+      return walk_serve(request);
+    case FRAME_WATCH:
+      return watch_serve(request);
+    case FRAME_SOCKETS:
+      return sockets_serve(request);
     case FRAME_CONNECT:
       return tunnel_serve(request->port);
     default:

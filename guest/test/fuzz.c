@@ -62,10 +62,13 @@ static void check_file_request(uint8_t type, const uint8_t *payload, size_t leng
     require(request.port != 0);
     return;
   }
+  if (type == FRAME_SOCKETS) return;
   check_text(request.path, PATH_TEXT_MAX);
   require(request.path[0] == '/');
   require(request.sources.count <= SOURCES_MAX);
   check_texts(&request.sources, PATH_TEXT_MAX);
+  require(request.names.count <= EXCLUDED_NAMES_MAX);
+  check_texts(&request.names, NAME_TEXT_MAX);
 }
 
 // The content of an upload is the same whether it comes at once or byte by byte.

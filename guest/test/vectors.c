@@ -30,6 +30,14 @@ static void print_file_request(const struct file_request *request) {
       printf(",\"offset\":%" PRIu64, request->offset);
       if (request->length != UINT64_MAX) printf(",\"length\":%" PRIu64, request->length);
       break;
+    case FRAME_WALK:
+      printf(",\"flags\":%u,\"entriesMax\":%" PRIu32, request->flags, request->entries_max);
+      print_texts("excludeDirs", &request->names);
+      break;
+    case FRAME_SOCKETS:
+      printf(",\"pid\":%" PRIu32, request->pid);
+      break;
+    case FRAME_WATCH:
     case FRAME_REMOVE:
       printf(",\"recursive\":%s", request->recursive ? "true" : "false");
       break;
@@ -205,6 +213,37 @@ static void encode_worker_messages(void) {
   print_encoded("failed");
 }
 
+static void encode_item_messages(void) {
+  size_t begun = frame_begin(&packer, FRAME_FOUND, 0);
+  put_found(&packer, TYPE_FILE, "src/caf\xc3\xa9.txt");
+  put_found(&packer, TYPE_DIRECTORY, "src");
+  frame_complete(&packer, begun);
+  print_encoded("found");
+  begun = frame_begin(&packer, FRAME_CHANGES, 0);
+  put_change(&packer, CHANGE_CREATE, true, "src");
+  put_change(&packer, CHANGE_OVERFLOW, false, "");
+  frame_complete(&packer, begun);
+  print_encoded("changes");
+  begun = frame_begin(&packer, FRAME_SOCKET_LIST, 0);
+  put_socket(&packer, &(struct socket_item){
+                          .pid = 42,
+                          .protocol = PROTOCOL_TCP,
+                          .family = 4,
+                          .state = 10,
+                          .local = {.bytes = {127, 0, 0, 1}, .port = 8080},
+                          .process_name = "node",
+                      });
+  put_socket(&packer, &(struct socket_item){
+                          .protocol = PROTOCOL_UDP,
+                          .family = 6,
+                          .state = 7,
+                          .local = {.bytes = {0xfe, 0x80, [15] = 1}, .port = 53},
+                          .process_name = "",
+                      });
+  frame_complete(&packer, begun);
+  print_encoded("socket list");
+}
+
 int main(int count, char **arguments) {
   if (count == 2 && strcmp(arguments[1], "decode") == 0) {
     decode_lines();
@@ -213,6 +252,7 @@ int main(int count, char **arguments) {
   if (count == 2 && strcmp(arguments[1], "encode") == 0) {
     encode_control_messages();
     encode_worker_messages();
+    encode_item_messages();
     return 0;
   }
   fprintf(stderr, "usage: vectors decode|encode\n");

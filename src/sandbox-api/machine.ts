@@ -36,6 +36,9 @@ export interface Guest {
   closeStdin(token: string, options?: StdinOptions): Promise<void>;
   resizeTerminal(token: string, size: TerminalSize): Promise<void>;
   readonly files: GuestFiles;
+  readonly trees: GuestTrees;
+  /** Sockets of the sandbox's network, of one process and its descendants when a pid is given, and who holds them. */
+  sockets(pid?: number): Promise<SocketInfo[]>;
   /** A byte stream to a TCP port inside, tried on 127.0.0.1, then ::1, then the sandbox's own address. `upstream_failed` when nothing listens. */
   connect(port: number, signal?: AbortSignal): Promise<Duplex>;
 }
@@ -117,3 +120,42 @@ export interface GuestFiles {
   /** Publishes the concatenation of `sources` at `path` by rename, then removes the sources. The sources may be many. */
   concatenate(path: string, sources: readonly string[], options?: { mode?: number }): Promise<FileInfo>;
 }
+
+export type FoundEntry = { /** Relative to where the walk began. */ path: string; type: FileType };
+
+export type WalkOptions = {
+  files: boolean;
+  directories: boolean;
+  /** Leaves out names that begin with a dot, and does not enter such directories. */
+  skipHidden: boolean;
+  /** Names of directories that are neither told nor entered. */
+  excludeDirs: readonly string[];
+  entriesMax: number;
+};
+
+/** `overflow`: changes at or below the path may be missing. */
+export type ChangeKind = "create" | "write" | "remove" | "rename" | "chmod" | "overflow";
+
+/** `path` is relative to what is watched, and empty for that itself. */
+export type Change = { kind: ChangeKind; path: string; isDirectory: boolean };
+
+/** Whole trees inside the sandbox; links in them are not followed. Failures as those of GuestFiles. */
+export interface GuestTrees {
+  /** What lies below a directory, a batch at a time and in no order; leaving the loop ends the walk. Not into /proc and its like. */
+  walk(path: string, options: WalkOptions): AsyncIterable<FoundEntry[]>;
+  /** Resolves once every later change will be told, in batches, until the signal is aborted or the guest is lost. */
+  watch(path: string, options: { recursive: boolean; signal: AbortSignal }): Promise<AsyncIterable<Change[]>>;
+}
+
+export type SocketInfo = {
+  /** Undefined when no process that holds it could be found. */
+  pid: number | undefined;
+  processName: string;
+  protocol: "tcp" | "udp";
+  /** As Linux names them, e.g. `LISTEN`. */
+  state: string;
+  localAddress: string;
+  localPort: number;
+  remoteAddress: string;
+  remotePort: number;
+};

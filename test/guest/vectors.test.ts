@@ -8,6 +8,7 @@ import { encodeHello, type Frame, FrameReader, frameHeader } from "../../src/hos
 import { GuestProtocolError } from "../../src/host/guest/guest-errors.ts";
 import * as messages from "../../src/host/guest/messages.ts";
 import { frameType } from "../../src/host/guest/protocol.ts";
+import * as treeMessages from "../../src/host/guest/tree-messages.ts";
 import { buildGuest } from "./start-guest.ts";
 
 type Value = Record<string, unknown>;
@@ -75,6 +76,15 @@ function encodeByHost(value: Value): Buffer {
       return messages.encodeRemove(path, value.recursive as boolean);
     case frameType.concatenate:
       return messages.encodeConcatenate(path, value.sources as string[], mode);
+    case frameType.walk: {
+      const { flags, entriesMax, excludeDirs } = value as { flags: number; entriesMax: number; excludeDirs: string[] };
+      const options = { files: (flags & 1) > 0, directories: (flags & 2) > 0, skipHidden: (flags & 4) > 0 };
+      return treeMessages.encodeWalk(path, { ...options, entriesMax, excludeDirs });
+    }
+    case frameType.watch:
+      return treeMessages.encodeWatch(path, value.recursive as boolean);
+    case frameType.sockets:
+      return treeMessages.encodeSockets(value.pid as number);
     case frameType.connect:
       return messages.encodeConnect(value.port as number);
     default:
@@ -108,6 +118,12 @@ function decodeByHost(frame: Frame): Value {
       return { ...head, entries: messages.decodeEntries(frame) };
     case frameType.body:
       return { ...head, ...messages.decodeBody(frame) };
+    case frameType.found:
+      return { ...head, found: treeMessages.decodeFound(frame) };
+    case frameType.changes:
+      return { ...head, changes: treeMessages.decodeChanges(frame) };
+    case frameType.socketList:
+      return { ...head, sockets: JSON.parse(JSON.stringify(treeMessages.decodeSockets(frame))) };
     case frameType.failed:
       return { ...head, ...messages.decodeFailed(frame) };
     default:

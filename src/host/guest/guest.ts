@@ -2,7 +2,15 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "../../core/log.ts";
-import type { Guest, GuestFiles, SpawnRequest, StdinOptions, TerminalSize } from "../../sandbox-api/machine.ts";
+import type {
+  Guest,
+  GuestFiles,
+  GuestTrees,
+  SocketInfo,
+  SpawnRequest,
+  StdinOptions,
+  TerminalSize,
+} from "../../sandbox-api/machine.ts";
 import { type Attachment, ControlConnection } from "./control.ts";
 import { deferWithDeadline } from "./deadline.ts";
 import { dial } from "./dial.ts";
@@ -10,6 +18,7 @@ import { ConnectedFiles } from "./files.ts";
 import { checkHello, FrameReader } from "./frames.ts";
 import { GuestProtocolError, unavailable } from "./guest-errors.ts";
 import { answerPayloadMax, connectionKind, helloBytes } from "./protocol.ts";
+import { ConnectedTrees } from "./trees.ts";
 import { openTunnel } from "./tunnel.ts";
 import { unintelligible } from "./worker-link.ts";
 
@@ -24,14 +33,20 @@ export type OpenGuestOptions = {
 /** A connection to one incarnation of the init; disposing it closes the host's side only. */
 export class GuestConnection implements Guest, AsyncDisposable {
   readonly files: GuestFiles;
+  readonly trees: GuestTrees;
   readonly #socketPath: string;
   readonly #control: ControlConnection;
+  readonly #sockets: (pid: number | undefined) => Promise<SocketInfo[]>;
 
   constructor(options: OpenGuestOptions & { socket: Socket; reader: FrameReader; revision: number }) {
     const { socketPath } = options;
     this.#socketPath = socketPath;
     this.#control = new ControlConnection(options);
-    this.files = new ConnectedFiles({ socketPath, onViolation: (error) => this.#violated(error) });
+    const worker = { socketPath, onViolation: (error: GuestProtocolError) => this.#violated(error) };
+    this.files = new ConnectedFiles(worker);
+    const trees = new ConnectedTrees(worker);
+    this.trees = trees;
+    this.#sockets = (pid) => trees.sockets(pid);
   }
 
   spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
@@ -52,6 +67,10 @@ export class GuestConnection implements Guest, AsyncDisposable {
 
   resizeTerminal(token: string, size: TerminalSize): Promise<void> {
     return this.#control.inputs.resize(token, size);
+  }
+
+  sockets(pid?: number): Promise<SocketInfo[]> {
+    return this.#sockets(pid);
   }
 
   /** Resolves when the init has answered. */

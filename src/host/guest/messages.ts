@@ -30,16 +30,16 @@ const streamNumbers = { stdout: 1, stderr: 2 } as const;
 const inputKinds = { pipe: 1, terminal: 2 } as const;
 const terminalSizeMax = 65_535;
 
-function invalid(message: string, errno: string): AppError {
+export function invalid(message: string, errno: string): AppError {
   return new AppError("unprocessable", message, { details: { errno } });
 }
 
-function checkedText(text: string, what: string): string {
+export function checkedText(text: string, what: string): string {
   if (text.includes("\0")) throw invalid(`${what} contains a zero character.`, "EINVAL");
   return text;
 }
 
-function checkedPath(path: string): string {
+export function checkedPath(path: string): string {
   checkedText(path, "The path");
   if (!path.startsWith("/")) throw invalid("The path is not absolute.", "EINVAL");
   if (Buffer.byteLength(path) > pathBytesMax) throw invalid("The path is too long.", "ENAMETOOLONG");

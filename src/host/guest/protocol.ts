@@ -29,6 +29,9 @@ export const frameType = {
   remove: 0x28,
   concatenate: 0x29,
   connect: 0x2a,
+  walk: 0x2b,
+  watch: 0x2c,
+  sockets: 0x2d,
   process: 0x41,
   listed: 0x42,
   spawned: 0x43,
@@ -43,6 +46,9 @@ export const frameType = {
   entries: 0x63,
   body: 0x64,
   failed: 0x65,
+  found: 0x66,
+  changes: 0x67,
+  socketList: 0x68,
 } as const;
 
 /** Longest payloads the guest accepts. */
@@ -60,4 +66,5 @@ export const ownerBytesMax = 64;
 export const operationBytesMax = 32;
 export const argumentsMax = 4096;
 export const sourcesMax = 10_000;
+export const excludedNamesMax = 256;
 export const processesMax = 4096;

@@ -6,7 +6,9 @@ import type {
   Guest,
   GuestFiles,
   GuestProcess,
+  GuestTrees,
   ProcessSink,
+  SocketInfo,
   SpawnRequest,
   StdinOptions,
   TerminalSize,
@@ -146,6 +148,20 @@ export class GuestSlot implements Guest, AsyncDisposable {
       remove: async (path, options) => (await get()).files.remove(path, options),
       concatenate: async (path, sources, options) => (await get()).files.concatenate(path, sources, options),
     };
+  }
+
+  get trees(): GuestTrees {
+    const get = () => this.#get();
+    return {
+      async *walk(path, options) {
+        yield* (await get()).trees.walk(path, options);
+      },
+      watch: async (path, options) => (await get()).trees.watch(path, options),
+    };
+  }
+
+  async sockets(pid?: number): Promise<SocketInfo[]> {
+    return (this.#connection ?? (await this.#get())).sockets(pid);
   }
 
   /** Final: what is being opened meanwhile is closed, too. */
