@@ -23,7 +23,7 @@ export type BootstrapOptions = {
 };
 
 export async function ensureBootstrap({ database, sealKey, saveFirstKey }: BootstrapOptions): Promise<Bootstrap> {
-  const bootstrap = await database.kysely.transaction().execute(async (queries) => {
+  const bootstrap = await database.transact(async (queries) => {
     const installation = await queries.selectFrom("installation").select("seal_key_id").executeTakeFirst();
     if (installation === undefined) return createFirst(queries, sealKey, saveFirstKey);
     if (installation.seal_key_id !== sealKey.id) {

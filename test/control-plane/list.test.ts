@@ -140,12 +140,126 @@ test("queries that cannot be served are refused, not ignored", async () => {
     "limit=1.5",
     "sort=size:asc",
     "status=SLEEPING",
-    "q=abc",
-    "anchor=end",
+    "anchor=start",
+    "anchor=end&sort=name:asc",
+    "anchor=end&cursor=abc",
+    `q=${"x".repeat(201)}`,
   ]) {
     const answer = await server.call("GET", `/v0/sandboxes?${query}`, paged);
     assert.equal(answer.status, 400, query);
     assert.match(answer.body.message, /query parameter/);
   }
   assert.equal((await server.call("GET", "/v0/sandboxes?unknown=1&showTerminated=", paged)).status, 200);
+});
+
+test("text is searched for in names, display names, label keys and values, whatever its case", async () => {
+  await using server = await startServer();
+  await server.create({ name: "alpha-one", metadata: { displayName: "Über Größe" } });
+  await server.create({ name: "beta", metadata: { labels: { Team: "Payments", "a%_b": "x" } } });
+  await server.create({ name: "gamma" });
+  const find = async (text: string) => {
+    const answer = await server.call("GET", `/v0/sandboxes?q=${encodeURIComponent(text)}`, paged);
+    assert.equal(answer.body.meta.total, answer.body.data.length, text);
+    return namesOf(answer.body.data).toSorted();
+  };
+  const all = ["alpha-one", "beta", "gamma"];
+  for (const [text, expected] of [
+    ["ALPHA", ["alpha-one"]],
+    ["a-o", ["alpha-one"]],
+    ["über gr", ["alpha-one"]],
+    ["GRÖSSE", []],
+    ["größe", ["alpha-one"]],
+    ["team", ["beta"]],
+    ["payments", ["beta"]],
+    ["%_", ["beta"]],
+    ["%", all],
+    ["  mm  ", ["gamma"]],
+    [" m ", all],
+    ["", all],
+    ["teampayments", []],
+    ["team\u001fpay", []],
+    ["m\0m", []],
+    ["' or '1'='1", []],
+  ] as const) {
+    assert.deepEqual(await find(text), expected, text);
+  }
+  const bare = await server.call("GET", "/v0/sandboxes?q=beta");
+  assert.deepEqual(namesOf(bare.body), ["beta"]);
+});
+
+test("pages of a search follow each other and say how many there are", async () => {
+  await using server = await startServer();
+  await createMany(server, 9);
+  await server.create({ name: "other" });
+  const { names, pages } = await readPages(server, "limit=4&sort=name:asc&q=BOX-");
+  assert.deepEqual(
+    names,
+    Array.from({ length: 9 }, (_, index) => `box-00${index}`),
+  );
+  assert.deepEqual(
+    pages.map(({ body }) => [body.data.length, body.meta.total]),
+    [
+      [4, 9],
+      [4, 9],
+      [1, 9],
+    ],
+  );
+  const { nextCursor } = pages[0]?.body.meta ?? {};
+  assert.equal(
+    (await server.call("GET", `/v0/sandboxes?limit=4&sort=name:asc&cursor=${nextCursor}`, paged)).status,
+    400,
+  );
+});
+
+test("a sandbox is found by what it is called now", async () => {
+  await using server = await startServer();
+  const { body } = await server.create({ name: "renamed", metadata: { displayName: "before", labels: { a: "old" } } });
+  body.metadata.displayName = "after";
+  body.metadata.labels = { a: "new" };
+  assert.equal((await server.call("PUT", "/v0/sandboxes/renamed", { body })).status, 200);
+  const count = async (q: string) => (await server.call("GET", `/v0/sandboxes?q=${q}`, paged)).body.meta.total;
+  assert.deepEqual([await count("before"), await count("old"), await count("after"), await count("new")], [0, 0, 1, 1]);
+});
+
+test("the last page is the end of the list, in the list's order", async () => {
+  await using server = await startServer();
+  await createMany(server, 5);
+  const tail = async (query: string) => (await server.call("GET", `/v0/sandboxes?anchor=end&${query}`, paged)).body;
+  const whole = async (sort: string) => namesOf((await server.call("GET", `/v0/sandboxes?sort=${sort}`)).body);
+  for (const sort of ["createdAt:asc", "createdAt:desc"]) {
+    const { data, meta } = await tail(`limit=2&sort=${sort}`);
+    assert.deepEqual(namesOf(data), (await whole(sort)).slice(-2), sort);
+    assert.deepEqual(meta, { hasMore: false, total: 5 });
+  }
+  assert.deepEqual(namesOf((await tail("limit=9")).data), await whole("createdAt:desc"));
+  assert.equal((await tail("q=box-003")).data.length, 1);
+});
+
+test("one list of several statuses is in one order", async () => {
+  await using server = await startServer();
+  const names = await createMany(server, 8);
+  for (const name of ["box-001", "box-004", "box-007"]) {
+    await server.call("DELETE", `/v0/sandboxes/${name}`);
+    await untilStatus(server, name, "TERMINATED");
+  }
+  const { instanceId = "" } = server.host.requests.find(({ sandboxName }) => sandboxName === "box-002") ?? {};
+  server.host.instances.delete(instanceId);
+  await server.controlPlane.reconcile();
+  const { names: found, pages } = await readPages(server, "limit=3&sort=name:asc&showTerminated=true");
+  assert.deepEqual(found, names);
+  assert.deepEqual(
+    pages.map(({ body }) => body.meta.total),
+    [8, 8, 8],
+  );
+  const counted = await server.query<{ status: string; count: number }>(
+    "select status, sum(count) as count from sandbox_counts group by status having sum(count) <> 0 order by status",
+  );
+  assert.deepEqual(
+    counted.map(({ status, count }) => [status, count]),
+    [
+      ["DEPLOYED", 4],
+      ["FAILED", 1],
+      ["TERMINATED", 3],
+    ],
+  );
 });

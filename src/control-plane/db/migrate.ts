@@ -9,6 +9,7 @@ import * as instancesAndQuotas from "./migrations/0007-instances-and-quotas.ts";
 import * as integrationConnections from "./migrations/0008-integration-connections.ts";
 import * as volumeTemplates from "./migrations/0009-volume-templates.ts";
 import * as featuresAndPolicies from "./migrations/0010-features-and-policies.ts";
+import * as lists from "./migrations/0011-lists.ts";
 import type { Tables } from "./tables.ts";
 
 const migrations: Record<string, Migration> = {
@@ -19,6 +20,7 @@ const migrations: Record<string, Migration> = {
   "0008-integration-connections": integrationConnections as Migration,
   "0009-volume-templates": volumeTemplates as Migration,
   "0010-features-and-policies": featuresAndPolicies as Migration,
+  "0011-lists": lists as Migration,
 };
 
 /** Each migration runs in a transaction; a database that is newer than this program is refused. */

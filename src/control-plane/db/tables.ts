@@ -10,6 +10,7 @@ import type { OauthClientsTable } from "./tables/oauth-clients.ts";
 import type { OauthRecordsTable } from "./tables/oauth-records.ts";
 import type { OauthSigningKeysTable } from "./tables/oauth-signing-keys.ts";
 import type { SandboxConnectionsTable } from "./tables/sandbox-connections.ts";
+import type { SandboxCountsTable } from "./tables/sandbox-counts.ts";
 import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
 import type { SandboxesTable } from "./tables/sandboxes.ts";
 import type { ServiceAccountsTable } from "./tables/service-accounts.ts";
@@ -30,6 +31,7 @@ export type Tables = {
   api_keys: ApiKeysTable;
   sandboxes: SandboxesTable;
   sandbox_events: SandboxEventsTable;
+  sandbox_counts: SandboxCountsTable;
   sandbox_connections: SandboxConnectionsTable;
   workspace_usage: WorkspaceUsageTable;
   workspace_quotas: WorkspaceQuotasTable;

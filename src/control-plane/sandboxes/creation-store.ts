@@ -1,5 +1,6 @@
 // The two transactions of a creation: it is recorded before the host is asked, and completed with its answer afterwards.
 import type { CoreEvent } from "../../contract/metadata.ts";
+import { AppError } from "../../core/errors.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { fromEventRow, fromRow, type SandboxRecord, toRow } from "./record.ts";
 import { appendEvent, changeStatus } from "./store.ts";
@@ -88,7 +89,6 @@ async function insert(
 ): Promise<InsertOutcome> {
   const taken = keyed && (await takeKey(queries, record, keyed));
   if (taken !== undefined) return { kind: "key_taken", earlier: taken };
-  const replaced = await replaceFailed(queries, record);
   const inserted = await queries
     .insertInto("sandboxes")
     .values(toRow(record))
@@ -99,6 +99,8 @@ async function insert(
     await queries.deleteFrom("idempotency_keys").where("sandbox_id", "=", record.id).execute();
     return { kind: "name_taken" };
   }
+  // After the name is taken: whoever still held it has failed by then, and none that fails later can have held it.
+  const replaced = await replaceFailed(queries, record);
   const { id, workspaceId, revision, createdAt: time, status, spec } = record;
   await takeUsage(queries, workspaceId, { sandboxes: 1, memoryMb: spec.runtime?.memory ?? 0 }, limits);
   await recordConnections(queries, { id, workspaceId }, connections);
@@ -106,43 +108,43 @@ async function insert(
   return { kind: "inserted", replaced };
 }
 
+const keyAttemptsMax = 3;
+
 /** Undefined when the key now stands for this request, else the request it stands for already. */
 async function takeKey(
   queries: Queries,
-  { id, workspaceId, createdAt }: SandboxRecord,
-  { principalId, key, fingerprint, expiresAt }: KeyedRequest,
+  record: SandboxRecord,
+  keyed: KeyedRequest,
 ): Promise<EarlierRequest | undefined> {
-  await queries
-    .deleteFrom("idempotency_keys")
-    .where("workspace_id", "=", workspaceId)
-    .where("principal_id", "=", principalId)
-    .where("key", "=", key)
-    .where("expires_at", "<=", createdAt)
-    .execute();
-  const taken = await queries
-    .insertInto("idempotency_keys")
-    .values({
-      workspace_id: workspaceId,
-      principal_id: principalId,
-      key,
-      fingerprint,
-      sandbox_id: id,
-      sealed_answer: null,
-      created_at: createdAt,
-      expires_at: expiresAt,
-    })
-    .onConflict((conflict) => conflict.doNothing())
-    .returning("key")
-    .executeTakeFirst();
-  if (taken !== undefined) return undefined;
-  const row = await queries
-    .selectFrom("idempotency_keys")
-    .select(["fingerprint", "sandbox_id", "sealed_answer"])
-    .where("workspace_id", "=", workspaceId)
-    .where("principal_id", "=", principalId)
-    .where("key", "=", key)
-    .executeTakeFirstOrThrow();
-  return { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
+  const key = { workspace_id: record.workspaceId, principal_id: keyed.principalId, key: keyed.key };
+  for (let attempt = 1; attempt <= keyAttemptsMax; attempt++) {
+    const ofKey = queries.deleteFrom("idempotency_keys").where((where) => where.and(key));
+    await ofKey.where("expires_at", "<=", record.createdAt).execute();
+    const taken = await queries
+      .insertInto("idempotency_keys")
+      .values({
+        ...key,
+        fingerprint: keyed.fingerprint,
+        sandbox_id: record.id,
+        sealed_answer: null,
+        created_at: record.createdAt,
+        expires_at: keyed.expiresAt,
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning("key")
+      .executeTakeFirst();
+    if (taken !== undefined) return undefined;
+    const row = await queries
+      .selectFrom("idempotency_keys")
+      .select(["fingerprint", "sandbox_id", "sealed_answer"])
+      .where((where) => where.and(key))
+      .executeTakeFirst();
+    // Without a row, the request it stood for has ended without an answer since.
+    if (row !== undefined) {
+      return { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
+    }
+  }
+  throw new AppError("conflict", "The Idempotency-Key is in use by other requests.");
 }
 
 export async function recordConnections(
@@ -164,6 +166,7 @@ async function replaceFailed(queries: Queries, { workspaceId, name, createdBy }:
     .where("workspace_id", "=", workspaceId)
     .where("name", "=", name)
     .where("status", "=", "FAILED")
+    .orderBy("id")
     .execute();
   for (const { id } of failed) {
     await changeStatus(queries, id, {

@@ -6,6 +6,7 @@ import type { SandboxSpec } from "../../contract/sandbox-spec.ts";
 import { allows, type SandboxStatus } from "../../contract/sandbox-status.ts";
 import type { SandboxEventsTable } from "../db/tables/sandbox-events.ts";
 import type { SandboxesTable } from "../db/tables/sandboxes.ts";
+import { formatSearchText } from "../paging.ts";
 
 export type SandboxRecord = {
   id: string;
@@ -49,6 +50,7 @@ export function toRow(record: SandboxRecord): SandboxRow {
     display_name: record.displayName ?? null,
     external_id: record.externalId ?? null,
     labels: record.labels === undefined ? null : JSON.stringify(record.labels),
+    search_text: searchTextOf(record),
     spec: JSON.stringify(record.spec),
     sealed_envs: record.sealedEnvs ?? null,
     enabled: record.spec.enabled === false ? 0 : 1,
@@ -59,7 +61,18 @@ export function toRow(record: SandboxRecord): SandboxRow {
     updated_by: record.updatedBy,
     terminated_at: record.terminatedAt ?? null,
     retention_ms: record.retentionMs,
+    forget_at: record.terminatedAt === undefined ? null : forgetAt(record.terminatedAt, record.retentionMs),
   };
+}
+
+/** What lists search in besides the name. */
+export function searchTextOf({ displayName, labels }: Pick<SandboxRecord, "displayName" | "labels">): string | null {
+  const pieces = [...(displayName === undefined ? [] : [displayName]), ...Object.entries(labels ?? {}).flat()];
+  return pieces.length === 0 ? null : formatSearchText(pieces);
+}
+
+export function forgetAt(terminatedAt: string, retentionMs: number): string {
+  return new Date(Date.parse(terminatedAt) + retentionMs).toISOString();
 }
 
 export function fromRow(row: SandboxRow): SandboxRecord {

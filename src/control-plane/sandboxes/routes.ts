@@ -49,7 +49,9 @@ export function mountSandboxes(app: FastifyInstance, { service, creations, list 
     const first = await timingOf(request.raw).measure("store", () => chunks.next());
     if (first.done) return [];
     reply.header("content-type", "application/json; charset=utf-8");
-    return reply.send(Readable.from(writeArray(first.value, chunks)));
+    const serialize = (items: Sandbox[]): string =>
+      reply.serializeInput(items as object as Record<string, unknown>, "200") as string;
+    return reply.send(Readable.from(writeArray(first.value, chunks, serialize)));
   });
 
   implement(app, getSandbox, async ({ params, query }, request, reply) => {
@@ -82,9 +84,14 @@ export function mountSandboxes(app: FastifyInstance, { service, creations, list 
   );
 }
 
-async function* writeArray(first: object[], rest: AsyncIterable<object[]>): AsyncGenerator<string> {
-  yield `[${first.map((item) => JSON.stringify(item)).join(",")}`;
-  for await (const chunk of rest) yield `,${chunk.map((item) => JSON.stringify(item)).join(",")}`;
+/** Each chunk by the schema of the answer, as everything that is answered. */
+async function* writeArray(
+  first: Sandbox[],
+  rest: AsyncIterable<Sandbox[]>,
+  serialize: (items: Sandbox[]) => string,
+): AsyncGenerator<string> {
+  yield serialize(first).slice(0, -1);
+  for await (const chunk of rest) if (chunk.length > 0) yield `,${serialize(chunk).slice(1, -1)}`;
   yield "]";
 }
 

@@ -4,7 +4,7 @@ import type { CoreEvent } from "../../contract/metadata.ts";
 import { allows, type SandboxStatus } from "../../contract/sandbox-status.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { describeStatus, eventsMax, statusEventType } from "./events.ts";
-import { fromEventRow, fromRow, type SandboxRecord, type SandboxRow } from "./record.ts";
+import { forgetAt, fromEventRow, fromRow, type SandboxRecord, type SandboxRow } from "./record.ts";
 import { adjustUsage } from "./usage.ts";
 
 export type StatusChange = {
@@ -151,7 +151,11 @@ export async function changeStatus(queries: Queries, id: string, change: StatusC
     const from = change.from.filter((status) => holds(status) === held);
     const changed = from.length === 0 ? undefined : await updateStatus(queries, id, { ...change, from }, now);
     if (changed === undefined) continue;
-    const { revision, workspace_id: workspaceId, memory_mb: memoryMb } = changed;
+    const { revision, workspace_id: workspaceId, memory_mb: memoryMb, retention_ms: retentionMs } = changed;
+    if (change.to === "TERMINATED") {
+      const update = queries.updateTable("sandboxes").set({ forget_at: forgetAt(now, retentionMs) });
+      await update.where("id", "=", id).execute();
+    }
     const sandboxes = Number(holds(change.to)) - Number(held);
     await adjustUsage(queries, workspaceId, { sandboxes, memoryMb: sandboxes * memoryMb });
     await appendEvent(queries, id, { revision, time: now, status: change.to, message: change.message });
@@ -175,7 +179,7 @@ function updateStatus(queries: Queries, id: string, { from, to, by, errors, inst
     }))
     .where("id", "=", id)
     .where("status", "in", from)
-    .returning(["revision", "workspace_id", "memory_mb"]);
+    .returning(["revision", "workspace_id", "memory_mb", "retention_ms"]);
   return (instanceId === undefined ? update : update.where("instance_id", "=", instanceId)).executeTakeFirst();
 }
 

@@ -4,7 +4,7 @@ import type { InfrastructureError } from "../../contract/host.ts";
 import { allows, statusesThatAllow } from "../../contract/sandbox-status.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { recordConnections } from "./creation-store.ts";
-import { fromRow, type SandboxRecord } from "./record.ts";
+import { fromRow, type SandboxRecord, searchTextOf } from "./record.ts";
 import { appendEvent } from "./store.ts";
 import { adjustUsage, takeUsage, type UsageLimits } from "./usage.ts";
 
@@ -164,6 +164,7 @@ function toColumns({ displayName, externalId, labels, spec, sealedEnvs, retentio
     display_name: displayName ?? null,
     external_id: externalId ?? null,
     labels: labels === undefined ? null : JSON.stringify(labels),
+    search_text: searchTextOf({ displayName, labels }),
     spec: JSON.stringify(spec),
     sealed_envs: sealedEnvs ?? null,
     enabled: spec.enabled === false ? 0 : 1,

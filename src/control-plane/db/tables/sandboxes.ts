@@ -20,6 +20,8 @@ export type SandboxesTable = {
   external_id: string | null;
   /** JSON object, or null. */
   labels: string | null;
+  /** Display name and labels as lists search in them; null when there are neither. */
+  search_text: string | null;
   spec: string;
   sealed_envs: string | null;
   enabled: number;
@@ -33,4 +35,6 @@ export type SandboxesTable = {
   terminated_at: string | null;
   /** How long the record is kept after its termination. */
   retention_ms: number;
+  /** When both have passed. */
+  forget_at: string | null;
 };
