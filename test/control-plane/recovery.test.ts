@@ -1,49 +1,13 @@
 // After a crash, records and hosts agree again: what was acknowledged is there, what was not is gone, and nothing is left over.
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { eventually } from "../eventually.ts";
 import { createFileHost } from "./crash-child.ts";
 import { startServer, until, untilStatus } from "./harness.ts";
-
-/** Killed at the latest when it goes out of scope. */
-type Child = AsyncDisposable & {
-  url: string;
-  apiKey: string;
-  /** The next line it prints, parsed. */
-  read(): Promise<Record<string, string>>;
-  kill(): Promise<void>;
-};
-
-async function startChild(dataDir: string, mode: "work" | "hang", apiKey?: string): Promise<Child> {
-  const script = fileURLToPath(new URL("crash-child.ts", import.meta.url));
-  const args = [script, dataDir, mode, ...(apiKey === undefined ? [] : [apiKey])];
-  const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
-  const read = async (): Promise<Record<string, string>> => {
-    const { value, done } = await lines.next();
-    if (done) assert.fail("the child ended early");
-    return JSON.parse(value);
-  };
-  const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await ended;
-  };
-  const { url = "", apiKey: key = "" } = await read();
-  return { url, apiKey: key, read, kill, [Symbol.asyncDispose]: kill };
-}
-
-function temporaryDir(): Disposable & { path: string } {
-  const path = mkdtempSync(join(tmpdir(), "catnap-control-plane-crash-"));
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
-}
+import { type Child, startChild, temporaryDir } from "./start-child.ts";
 
 function post(child: Child, name: string, key: string): Promise<Response> {
   return fetch(`${child.url}/v0/sandboxes`, {
