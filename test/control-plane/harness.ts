@@ -10,6 +10,7 @@ import { pino } from "pino";
 import type { Sandbox } from "../../src/contract/sandbox.ts";
 import { type ControlPlaneConfig, readControlPlaneConfig } from "../../src/control-plane/config.ts";
 import { type ControlPlane, openControlPlane } from "../../src/control-plane/context.ts";
+import type { VolumeTemplateConfig } from "../../src/control-plane/volume-templates/config.ts";
 import { databaseUrlFor, dropDatabaseFor, queryDatabase, readAllRows } from "./databases.ts";
 import { createFakeHost, type FakeHost } from "./fake-host.ts";
 
@@ -49,6 +50,7 @@ export type ServerOptions = {
   host?: FakeHost;
   settings?: Record<string, string>;
   config?: Partial<ControlPlaneConfig>;
+  volumeTemplates?: Partial<VolumeTemplateConfig>;
 };
 
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
@@ -63,7 +65,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   const url = await listen(opened, (request, response) => controlPlane.app.routing(request, response));
   const operatorUrl = await listen(opened, (request, response) => controlPlane.operatorApp.routing(request, response));
   const read = readControlPlaneConfig(options.settings ?? {}, { dataDir, origin: url, pathPrefix: "/run" });
-  const config = { ...read, databaseUrl, ...options.config };
+  const volumeTemplates = { ...read.volumeTemplates, ...options.volumeTemplates };
+  const config = { ...read, databaseUrl, volumeTemplates, ...options.config };
   const controlPlane = opened.use(await openControlPlane({ config, host, log, sharesDatabase: true }));
   await controlPlane.reconcile();
   const apiKey = options.apiKey ?? controlPlane.bootstrap.apiKey ?? assert.fail("no API key");

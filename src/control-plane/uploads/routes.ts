@@ -6,7 +6,10 @@ import { type UploadQuery, uploadPath } from "./upload-url.ts";
 export async function mountUploads(app: FastifyInstance, receiver: Receiver): Promise<void> {
   await app.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
-    // The handler reads the body itself, whatever it is called.
+    // The handler reads the body itself, whatever it is called; the server would refuse a malformed type.
+    scope.addHook("onRequest", async (request) => {
+      delete request.raw.headers["content-type"];
+    });
     scope.addContentTypeParser("*", (_request, _body, parsed) => parsed(null, undefined));
     scope.put(uploadPath, async (request, reply) => {
       const { versionId } = request.params as { versionId: string };

@@ -44,5 +44,5 @@ export function createUploadUrls({ sealKey, origin }: { sealKey: SealKey; origin
 }
 
 function readNumber(text: unknown): number | undefined {
-  return typeof text === "string" && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+  return typeof text === "string" && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
 }

@@ -18,7 +18,7 @@ import {
   type TemplateRecord,
   type VersionRecord,
 } from "./record.ts";
-import type { Change, Changed, VolumeTemplateStore } from "./store.ts";
+import type { Change, Changed, StoredObject, VolumeTemplateStore } from "./store.ts";
 
 /** What `name:latest` stands for when a volume is made. */
 const reservedVersion = "latest";
@@ -124,7 +124,7 @@ function createArrivals(store: VolumeTemplateStore, config: VolumeTemplateConfig
     },
 
     /** The archive is whole, checked and kept under the key: its version is READY when this resolves. Throws when it cannot be. */
-    async accept(version: VersionRecord, object: { key: string; sizeBytes: number }): Promise<void> {
+    async accept(version: VersionRecord, object: StoredObject): Promise<void> {
       const { workspaceId: workspace_id, versionId: version_id } = version;
       const outcome = await store.accept({ workspace_id, version_id }, object, config.workspaceMaxBytes);
       if (outcome === "over_quota") throw overQuota();

@@ -18,6 +18,11 @@ export type Change = {
 
 export type Changed = { record: TemplateRecord; awaited: VersionRow | undefined };
 
+/** An archive as it is kept. */
+export type StoredObject = { key: string; sizeBytes: number };
+
+type Accepted = "ready" | "gone" | "over_quota";
+
 export type VolumeTemplateStore = ReturnType<typeof createVolumeTemplateStore>;
 
 export function createVolumeTemplateStore(database: Database) {
@@ -117,28 +122,13 @@ function createArrivalQueries(database: Database) {
 
     /** Makes an awaited version READY. `gone`: it is not awaited any more. */
     async accept(
-      { workspace_id, version_id }: Pick<VersionRow, "workspace_id" | "version_id">,
-      object: { key: string; sizeBytes: number },
+      version: Pick<VersionRow, "workspace_id" | "version_id">,
+      object: StoredObject,
       workspaceMaxBytes: number,
-    ): Promise<"ready" | "gone" | "over_quota"> {
-      const outcome = await kysely.transaction().execute(async (queries) => {
-        await lockWorkspace(queries, workspace_id);
-        const usedBytes = await sumBytes(queries, workspace_id);
-        if (usedBytes + object.sizeBytes > workspaceMaxBytes) return "over_quota";
-        const changed = await queries
-          .updateTable("volume_template_versions")
-          .set({
-            status: "READY",
-            object_key: object.key,
-            content_size: object.sizeBytes,
-            uploaded_at: new Date().toISOString(),
-          })
-          .where("version_id", "=", version_id)
-          .where("status", "=", "CREATED")
-          .returning("version_id")
-          .executeTakeFirst();
-        return changed === undefined ? "gone" : "ready";
-      });
+    ): Promise<Accepted> {
+      const outcome = await kysely
+        .transaction()
+        .execute((queries) => acceptObject(queries, version, object, workspaceMaxBytes));
       if (outcome === "ready") await database.flush();
       return outcome;
     },
@@ -177,6 +167,24 @@ function createArrivalQueries(database: Database) {
       return new Set(rows.map(({ object_key }) => object_key!));
     },
   };
+}
+
+async function acceptObject(
+  queries: Queries,
+  { workspace_id, version_id }: Pick<VersionRow, "workspace_id" | "version_id">,
+  { key, sizeBytes }: StoredObject,
+  workspaceMaxBytes: number,
+): Promise<Accepted> {
+  await lockWorkspace(queries, workspace_id);
+  if ((await sumBytes(queries, workspace_id)) + sizeBytes > workspaceMaxBytes) return "over_quota";
+  const changed = await queries
+    .updateTable("volume_template_versions")
+    .set({ status: "READY", object_key: key, content_size: sizeBytes, uploaded_at: new Date().toISOString() })
+    .where("version_id", "=", version_id)
+    .where("status", "=", "CREATED")
+    .returning("version_id")
+    .executeTakeFirst();
+  return changed === undefined ? "gone" : "ready";
 }
 
 /** Changes to one workspace's templates come one after the other on every database, so that limits hold. */
