@@ -4,10 +4,15 @@ import { ErrorBody } from "./error.ts";
 import { buildOpenApi, type Document } from "./openapi.ts";
 import { controlPlaneOperations } from "./operations.ts";
 import { apiVersions, bareListVersion } from "./page.ts";
+import { scopes } from "./scopes.ts";
 
 const tags: Readonly<Record<string, string>> = {
+  "api keys": "Long-lived credentials of people and service accounts.",
   integrations: "Credentials and settings for services outside, and the models these offer.",
   sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",
+  "service accounts": "Programs that act in a workspace.",
+  users: "The people of a workspace, their roles and invitations.",
+  workspaces: "The tenants: everything else belongs to one.",
 };
 
 const headers = Type.Object({
@@ -37,7 +42,7 @@ export function controlPlaneDocument(origin: string): Document {
     oauth: {
       authorizationUrl: `${origin}/v0/oauth/authorize`,
       tokenUrl: `${origin}/v0/oauth/token`,
-      scopes: ["admin"],
+      scopes,
     },
   });
 }

@@ -12,8 +12,11 @@ export type Endpoint = {
   scope: string | readonly string[];
   /** Only administrators of the workspace may, whatever their scopes. */
   role?: "admin";
-  /** `none`: about the caller and not about one workspace, so none has to be chosen. */
-  workspace?: "none";
+  /**
+   * `none`: about the caller and not about one workspace, so none has to be chosen. `path`: about the one that the parameter
+   * `workspaceName` names. Else it is chosen by header or query.
+   */
+  workspace?: "none" | "path";
   params?: TSchema;
   query?: TSchema;
   /** For documents; handlers read and check headers themselves. */

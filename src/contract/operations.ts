@@ -1,4 +1,5 @@
 // Every declared operation of the two HTTP surfaces by its name: documents, guards and tests walk these and can forget none.
+import * as apiKey from "./api-key.ts";
 import type { Endpoint } from "./endpoint.ts";
 import * as feature from "./feature.ts";
 import * as integration from "./integration.ts";
@@ -8,12 +9,24 @@ import * as filesystem from "./sandbox-api/filesystem.ts";
 import * as health from "./sandbox-api/health.ts";
 import * as multipart from "./sandbox-api/multipart.ts";
 import * as processes from "./sandbox-api/process.ts";
+import * as serviceAccount from "./service-account.ts";
+import * as workspace from "./workspace.ts";
+import * as workspaceUser from "./workspace-user.ts";
 
 /** An endpoint under the name it is exported by, e.g. `getSandbox`. */
 export type Operation = Endpoint & { operationId: string };
 
 /** Below `/v0`. */
-export const controlPlaneOperations: readonly Operation[] = operationsOf(feature, integration, quota, sandbox);
+export const controlPlaneOperations: readonly Operation[] = operationsOf(
+  apiKey,
+  feature,
+  integration,
+  quota,
+  sandbox,
+  serviceAccount,
+  workspace,
+  workspaceUser,
+);
 
 /** Below the address of each sandbox. */
 export const sandboxOperations: readonly Operation[] = operationsOf(filesystem, health, multipart, processes);

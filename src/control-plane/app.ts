@@ -4,15 +4,12 @@ import { apiVersions, bareListVersion } from "../contract/page.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
-import { type Caller, requireScope } from "./auth/caller.ts";
-import { readCredential, readWorkspaceChoice } from "./auth/credential.ts";
-import type { Authentication } from "./auth/service.ts";
+import type { Caller } from "./auth/caller.ts";
+import type { Guard } from "./auth/guard.ts";
 import { describeFailure, type Failure, formatErrorBody } from "./failure.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Set before the handler of any declared operation runs. */
-    caller: Caller | undefined;
     apiVersion: string;
     /** For the log. */
     failure: Failure | undefined;
@@ -20,7 +17,7 @@ declare module "fastify" {
 }
 
 export type AppOptions = {
-  authentication: Authentication;
+  guard: Guard;
   bodyMaxBytes: number;
   log: Logger;
   /** Mounts the operations below `/v0`. */
@@ -29,11 +26,17 @@ export type AppOptions = {
   openRoutes?: (app: FastifyInstance) => Promise<void>;
 };
 
-export function createApp({ authentication, ...server }: AppOptions): Promise<FastifyInstance> {
-  return createServer({ ...server, admit: (request) => guard(request, authentication) });
+export function createApp({ guard, ...server }: AppOptions): Promise<FastifyInstance> {
+  return createServer({
+    ...server,
+    admit: async (request) => {
+      await guard(request);
+      request.apiVersion = readApiVersion(request.raw.headers["blaxel-version"]);
+    },
+  });
 }
 
-export type ServerOptions = Omit<AppOptions, "authentication"> & {
+export type ServerOptions = Omit<AppOptions, "guard"> & {
   /** Runs before the body is read; throws when the request may not go on. */
   admit: (request: FastifyRequest) => Promise<void>;
 };
@@ -59,6 +62,7 @@ export async function createServer({
     if (body === "") done(null, undefined);
     else void parseJson(request, body, done);
   });
+  app.decorateRequest("principal", undefined);
   app.decorateRequest("caller", undefined);
   app.decorateRequest("apiVersion", bareListVersion);
   app.decorateRequest("failure", undefined);
@@ -91,23 +95,6 @@ export async function createServer({
   return app;
 }
 
-/** Runs before the body is read; throws when the request may not go on. */
-async function guard(request: FastifyRequest, authentication: Authentication): Promise<void> {
-  const timing = timingOf(request.raw);
-  const { endpoint } = request.routeOptions.config;
-  if (endpoint === undefined) return;
-  const startedAt = performance.now();
-  try {
-    const { headers } = request.raw;
-    const caller = await authentication.authenticate(readCredential(headers));
-    request.caller = await authentication.enter(caller, readWorkspaceChoice(headers, request.query));
-    requireScope(request.caller, endpoint);
-    request.apiVersion = readApiVersion(headers["blaxel-version"]);
-  } finally {
-    timing.add("auth", performance.now() - startedAt);
-  }
-}
-
 function readApiVersion(header: string | string[] | undefined): string {
   if (header === undefined || header === "") return bareListVersion;
   if (typeof header === "string" && apiVersions.includes(header)) return header;
@@ -115,7 +102,7 @@ function readApiVersion(header: string | string[] | undefined): string {
   throw new AppError("invalid_request", message, { details: { error: "invalid_api_version" } });
 }
 
-/** The caller of a guarded request. */
+/** The caller of a guarded request that is about a workspace. */
 export function callerOf(request: FastifyRequest): Caller {
   if (request.caller === undefined) throw new AppError("unauthenticated", "The request has no credential.");
   return request.caller;
@@ -131,6 +118,8 @@ export function failWith(format: (failure: Failure, request: FastifyRequest) => 
     const failure = describeFailure(error);
     request.failure = failure;
     if (failure.status === 401) reply.header("www-authenticate", 'Bearer realm="catnap"');
+    const { retryAfterMs } = failure.details;
+    if (typeof retryAfterMs === "number") reply.header("retry-after", Math.ceil(retryAfterMs / 1_000));
     reply.code(failure.status).header("content-type", "application/json; charset=utf-8");
     // Refusals of the framework itself pass no hook.
     reply.header("server-timing", timingOf(request.raw).header());
@@ -151,7 +140,7 @@ function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): 
     status: reply.statusCode,
     durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
     workspace: request.caller?.workspace,
-    principal: request.caller?.principalId,
+    principal: request.principal?.principalId,
     error: failure?.error,
     err: failure?.cause,
   };

@@ -2,7 +2,7 @@
 import { AppError } from "../core/errors.ts";
 import { randomToken } from "../core/ids.ts";
 import type { SealKey } from "../core/seal.ts";
-import { generateApiKey, hashApiKey } from "./auth/api-keys.ts";
+import { generateSecret, hashSecret } from "./auth/secrets.ts";
 import type { Database, Queries } from "./db/database.ts";
 
 export const firstWorkspace = "main";
@@ -35,6 +35,7 @@ export async function ensureBootstrap({ database, sealKey, saveFirstKey }: Boots
     const workspace = await queries
       .selectFrom("workspaces")
       .select(["id", "name"])
+      .orderBy("deleted_at", (order) => order.desc().nullsFirst())
       .orderBy("created_at")
       .executeTakeFirstOrThrow();
     return { workspace: workspace.name, workspaceId: workspace.id, apiKey: undefined };
@@ -51,7 +52,7 @@ async function createFirst(
   const now = new Date().toISOString();
   const workspaceId = randomToken(9);
   const userId = randomToken(16);
-  const apiKey = generateApiKey();
+  const apiKey = generateSecret("apiKey");
   await queries.insertInto("installation").values({ id: 1, seal_key_id: sealKey.id, created_at: now }).execute();
   await queries.insertInto("workspaces").values({ id: workspaceId, name: firstWorkspace, created_at: now }).execute();
   await queries.insertInto("users").values({ id: userId, name: firstUser, created_at: now }).execute();
@@ -66,10 +67,9 @@ async function createFirst(
       workspace_id: workspaceId,
       user_id: userId,
       name: "first start",
-      token_hash: hashApiKey(apiKey),
+      token_hash: hashSecret(apiKey),
       created_at: now,
       expires_at: null,
-      revoked_at: null,
     })
     .execute();
   saveFirstKey?.(apiKey);

@@ -4,8 +4,8 @@ import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
 import { loadSealKey } from "../core/seal.ts";
 import { createApp } from "./app.ts";
-import { Authentication } from "./auth/service.ts";
-import { createAuthStore } from "./auth/store.ts";
+import { createGuard } from "./auth/guard.ts";
+import type { Authentication } from "./auth/service.ts";
 import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 import { openDatabase } from "./db/open.ts";
@@ -58,12 +58,12 @@ export async function openControlPlane({
   const database = opened.use(await openDatabase({ config, isExclusive: !sharesDatabase, log }));
   const sealKey = loadSealKey(config.sealKeyPath);
   const bootstrap = await ensureBootstrap({ database, sealKey, saveFirstKey });
-  const identity = openIdentity({ database });
-  const authStore = createAuthStore(database);
-  const authentication = new Authentication(authStore);
+  const identity = openIdentity({ database, opened, log, region: config.region, lastUseIntervalMs: 60_000 });
+  const { authentication, authStore } = identity;
   const store = createSandboxStore(database);
   const parts = { config, host, log, database, sealKey, opened };
   const oauth = await openOauth({ ...parts, ...identity });
+  identity.tokens.verify = (token) => oauth.accessTokens.verify(token);
   const outgoing = new Outgoing(config.outgoing);
   const integrations = openIntegrations({
     ...parts,
@@ -80,7 +80,14 @@ export async function openControlPlane({
   const features = openFeatures({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
   const volumeTemplates = openVolumeTemplates(parts);
   // One line a noun; see Mount.
-  const mounts: Mount[] = [sandboxes.mount, volumeTemplates.mount, quotas.mount, integrations.mount, features.mount];
+  const mounts: Mount[] = [
+    sandboxes.mount,
+    volumeTemplates.mount,
+    quotas.mount,
+    integrations.mount,
+    features.mount,
+    (scope) => identity.mount(scope, { sandboxes: sandboxes.count }),
+  ];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [
     (operator) => mountSealKeys(operator, sealKey),
@@ -88,7 +95,7 @@ export async function openControlPlane({
     oauth.operatorMount,
   ];
   const app = await createApp({
-    authentication,
+    guard: createGuard(authentication),
     bodyMaxBytes: config.bodyMaxBytes,
     log,
     routes: (scope) => {

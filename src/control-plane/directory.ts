@@ -1,7 +1,7 @@
 // What the edge asks, answered from the store.
 import type { Directory } from "../contract/host.ts";
 import { AppError } from "../core/errors.ts";
-import type { Caller } from "./auth/caller.ts";
+import type { Caller, Principal } from "./auth/caller.ts";
 import type { Authentication } from "./auth/service.ts";
 import type { AuthStore } from "./auth/store.ts";
 import type { SandboxStore } from "./sandboxes/store.ts";
@@ -10,9 +10,9 @@ export type DirectoryOptions = { authentication: Authentication; authStore: Auth
 
 export function createDirectory({ authentication, authStore, sandboxes }: DirectoryOptions): Directory {
   /** Whether a workspace exists is not for everyone to know. */
-  const enter = async (caller: Caller, workspace: string | undefined): Promise<Caller> => {
+  const enter = async (principal: Principal, workspace: string | undefined): Promise<Caller> => {
     try {
-      if (workspace !== undefined) return await authentication.enter(caller, workspace);
+      if (workspace !== undefined) return await authentication.enter(principal, workspace);
     } catch (error) {
       if (!(error instanceof AppError && (error.code === "not_found" || error.code === "forbidden"))) throw error;
     }
@@ -20,8 +20,8 @@ export function createDirectory({ authentication, authStore, sandboxes }: Direct
   };
   return {
     async authorize(credential, workspace) {
-      const caller = await authentication.authenticate(credential);
-      const { principalId: id, kind, role, scopes, workspace: entered } = await enter(caller, workspace);
+      const principal = await authentication.authenticate(credential);
+      const { principalId: id, kind, role, scopes, workspace: entered } = await enter(principal, workspace);
       return { id, kind, role, scopes, workspace: entered };
     },
     findRoute: (workspace, sandboxName) => sandboxes.findRoute(workspace, sandboxName),

@@ -2,33 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { controlPlaneOperations } from "../../src/contract/operations.ts";
-import { type Server, startServer } from "./harness.ts";
-
-async function firstUserId(server: Server): Promise<string> {
-  const [user] = await server.query<{ id: string }>("select id from users where name = 'admin'");
-  return user?.id ?? assert.fail("no first user");
-}
-
-/** A second workspace and a member, made behind the API's back: managing them is not part of the API yet. */
-async function addMember(server: Server): Promise<string> {
-  const { workspaceId } = server.controlPlane.bootstrap;
-  await server.query(
-    "insert into workspaces (id, name, created_at) values ('other1234', 'other', '2026-01-01T00:00:00.000Z')",
-  );
-  await server.query("insert into users (id, name, created_at) values ('memberid', 'mia', '2026-01-01T00:00:00.000Z')");
-  await server.query(`insert into members values ('${workspaceId}', 'memberid', 'member', '2026-01-01T00:00:00.000Z')`);
-  const { apiKey } = await server.controlPlane.authentication.createApiKey({
-    workspaceId,
-    userId: "memberid",
-    name: "k",
-  });
-  return apiKey;
-}
+import { startServer } from "./harness.ts";
+import { addPerson, addWorkspace, expireKey, firstUserId } from "./people.ts";
 
 test("no credential is 401 with a challenge, in front of every declared operation", async () => {
   await using server = await startServer();
   for (const { method, path } of controlPlaneOperations) {
-    const url = `/v0${path.replace(":sandboxName", "any")}`;
+    const url = `/v0${path.replaceAll(/:\w+/g, "any")}`;
     const answer = await server.call(method, url, { key: null });
     assert.equal(answer.status, 401, `${method} ${path}`);
     assert.match(answer.headers.get("www-authenticate") ?? "", /^Bearer/);
@@ -58,7 +38,9 @@ test("only a known key is accepted, in either header", async () => {
 
 test("the workspace may be named by header or query: unknown is 404, foreign is 403", async () => {
   await using server = await startServer();
-  const memberKey = await addMember(server);
+  const { apiKey: memberKey } = await addPerson(server, "mia");
+  const otto = await addPerson(server, "otto", { role: "none" });
+  await addWorkspace(server, "other", otto.apiKey);
   const get = (path: string, headers: Record<string, string>, key = server.apiKey) =>
     server.call("GET", path, { key, headers });
   assert.equal((await get("/v0/sandboxes", { "x-blaxel-workspace": "main" })).status, 200);
@@ -73,10 +55,8 @@ test("the workspace may be named by header or query: unknown is 404, foreign is 
 
 test("a key of one person reaches every workspace the person belongs to, and nothing of the others", async () => {
   await using server = await startServer();
-  await addMember(server);
+  await addWorkspace(server, "other");
   await server.create({ name: "mine" });
-  const adminId = await firstUserId(server);
-  await server.query(`insert into members values ('other1234', '${adminId}', 'admin', '2026-01-01T00:00:00.000Z')`);
   const headers = { "x-blaxel-workspace": "other" };
   assert.deepEqual((await server.call("GET", "/v0/sandboxes", { headers })).body, []);
   assert.equal((await server.call("GET", "/v0/sandboxes/mine", { headers })).status, 404);
@@ -91,7 +71,7 @@ test("a key of one person reaches every workspace the person belongs to, and not
 
 test("members may work with sandboxes but not see secret values", async () => {
   await using server = await startServer();
-  const key = await addMember(server);
+  const { apiKey: key } = await addPerson(server, "mia");
   const created = await server.create({ name: "theirs" }, { key });
   assert.equal(created.status, 200);
   assert.equal(created.body.metadata.createdBy, "mia");
@@ -103,34 +83,34 @@ test("members may work with sandboxes but not see secret values", async () => {
 
 test("a revoked key is refused from the moment the revocation is confirmed", async () => {
   await using server = await startServer();
-  const { authentication, bootstrap } = server.controlPlane;
-  const userId = await firstUserId(server);
-  const { workspaceId } = bootstrap;
-  const { id, apiKey } = await authentication.createApiKey({ workspaceId, userId, name: "short-lived" });
+  const { apiKeys } = server.controlPlane.identity;
+  const { workspaceId } = server.controlPlane.bootstrap;
+  const owner = { user_id: await firstUserId(server) };
+  const { id, apiKey } = await apiKeys.create({ owner, workspaceId, createdBy: "admin", granted: ["admin"] }, {});
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 200);
   assert.equal(await server.controlPlane.directory.findWorkspaceById(workspaceId), "main");
-  await authentication.revokeApiKey(workspaceId, id);
+  await apiKeys.revoke(owner, id);
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: apiKey })).status, 401);
   await assert.rejects(async () => server.controlPlane.directory.authorize(apiKey, "main"), {
     code: "unauthenticated",
   });
-  await assert.rejects(authentication.revokeApiKey(workspaceId, "unknown"), { code: "not_found" });
+  await assert.rejects(apiKeys.revoke(owner, id), { code: "not_found" });
   assert.equal((await server.call("GET", "/v0/sandboxes")).status, 200);
 });
 
 test("an expired key is refused", async () => {
   await using server = await startServer();
-  const { authentication, bootstrap } = server.controlPlane;
-  const userId = await firstUserId(server);
-  const make = (offsetMs: number) =>
-    authentication.createApiKey({
-      workspaceId: bootstrap.workspaceId,
-      userId,
-      name: "k",
-      expiresAt: new Date(Date.now() + offsetMs),
-    });
-  const past = await make(-1);
-  const future = await make(60_000);
+  const { apiKeys } = server.controlPlane.identity;
+  const owner = { user_id: await firstUserId(server) };
+  const order = {
+    owner,
+    workspaceId: server.controlPlane.bootstrap.workspaceId,
+    createdBy: "admin",
+    granted: ["admin"],
+  };
+  const past = await apiKeys.create(order, { expires_in: "1s" });
+  const future = await apiKeys.create(order, { expires_in: "1w" });
+  await expireKey(server, past.id);
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: past.apiKey })).status, 401);
   assert.equal((await server.call("GET", "/v0/sandboxes", { key: future.apiKey })).status, 200);
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Server, startServer, untilStatus } from "./harness.ts";
+import { addPerson } from "./people.ts";
 
 const keyed = (key: string) => ({ headers: { "idempotency-key": key } });
 
@@ -124,14 +125,7 @@ test("keys are forgotten after their time", async () => {
 
 test("keys belong to who sends them", async () => {
   await using server = await startServer();
-  const { workspaceId } = server.controlPlane.bootstrap;
-  await server.query("insert into users (id, name, created_at) values ('second', 'mia', '2026-01-01T00:00:00.000Z')");
-  await server.query(`insert into members values ('${workspaceId}', 'second', 'member', '2026-01-01T00:00:00.000Z')`);
-  const { apiKey } = await server.controlPlane.authentication.createApiKey({
-    workspaceId,
-    userId: "second",
-    name: "k",
-  });
+  const { apiKey } = await addPerson(server, "mia");
   const first = await server.create({}, keyed("same"));
   const second = await server.create({}, { ...keyed("same"), key: apiKey });
   assert.equal(second.status, 200);

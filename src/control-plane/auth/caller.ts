@@ -1,31 +1,65 @@
-// Who asks and in which workspace, as every route sees it; and whether that allows an operation.
+// Who asks, before and after a workspace is chosen, as guard and routes see it; and whether that allows an operation.
+import type { FastifyRequest } from "fastify";
 import type { Endpoint } from "../../contract/endpoint.ts";
 import { AppError } from "../../core/errors.ts";
 import { covers, type Role } from "./scopes.ts";
 
-export type Caller = {
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Set before the handler of any declared operation runs. */
+    principal: Principal | undefined;
+    /** The same in the workspace the request is about; not set where an operation is about none. */
+    caller: Caller | undefined;
+  }
+}
+
+export type Principal = {
   /** The user's or service account's id. */
   principalId: string;
   kind: "user" | "service_account";
   /** Recorded as `createdBy`. */
   principalName: string;
-  role: Role;
-  /** The workspace the request is about, which need not be the credential's own. */
-  workspaceId: string;
-  workspace: string;
-  /** What the credential allows, never more than the role does; `admin` covers all. */
-  scopes: readonly string[];
   /** Names the credential in logs, limits and the audit log; reveals nothing of it. */
   credentialId: string;
+  /** What the credential grants wherever its owner may do that much. */
+  granted: readonly string[];
+  /** Where it acts when no workspace is named; a service account acts nowhere else. */
+  home: Membership | undefined;
 };
 
-/** Throws `forbidden` unless the caller's role and scopes allow the operation. */
-export function requireScope({ role, scopes }: Caller, endpoint: Endpoint): void {
+export type Membership = { workspaceId: string; workspace: string; role: Role };
+
+export type Caller = Pick<Principal, "principalId" | "kind" | "principalName" | "credentialId"> &
+  /** The workspace the request is about, which need not be the credential's own. */
+  Membership & {
+    /** What the credential allows, never more than the role does; `admin` covers all. */
+    scopes: readonly string[];
+  };
+
+/** Throws `forbidden` unless the role allows the operation. */
+export function requireRole({ role }: Caller, endpoint: Endpoint): void {
   if (endpoint.role === "admin" && role !== "admin") {
     throw new AppError("forbidden", "Only administrators of the workspace may do this.");
   }
+}
+
+/** Throws `forbidden` unless the scopes allow the operation. */
+export function requireScope(scopes: readonly string[], endpoint: Endpoint): void {
   const wanted = typeof endpoint.scope === "string" ? [endpoint.scope] : endpoint.scope;
   const missing = wanted.find((scope) => !covers(scopes, scope));
   if (missing === undefined) return;
   throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`);
+}
+
+/** Who asks in a guarded request. */
+export function principalOf({ principal }: FastifyRequest): Principal {
+  if (principal === undefined) throw new AppError("unauthenticated", "The request has no credential.");
+  return principal;
+}
+
+/** A person; throws `forbidden` for a service account. */
+export function personOf(request: FastifyRequest): Principal {
+  const principal = principalOf(request);
+  if (principal.kind === "user") return principal;
+  throw new AppError("forbidden", "Only a person may do this, not a service account.");
 }

@@ -1,82 +1,121 @@
-// Turns a credential into a caller, and resolves the workspace it acts in.
+// Turns a credential into who asks, and resolves the workspace it acts in.
+import { adminScope } from "../../contract/scopes.ts";
 import { AppError } from "../../core/errors.ts";
-import { randomToken } from "../../core/ids.ts";
-import { generateApiKey, hashApiKey } from "./api-keys.ts";
-import type { Caller } from "./caller.ts";
-import { scopesOfRole } from "./scopes.ts";
-import type { AuthStore, CredentialRow } from "./store.ts";
+import type { Caller, Membership, Principal } from "./caller.ts";
+import { effectiveScopes } from "./scopes.ts";
+import { hashSecret } from "./secrets.ts";
+import type { AuthStore, KeyRow } from "./store.ts";
+
+/** What a verified access token says. */
+export type TokenClaims = {
+  subjectId: string;
+  kind: "user" | "service_account";
+  scopes: readonly string[];
+  tokenId: string;
+  expiresAt: number;
+};
+
+export type AuthenticationOptions = {
+  store: AuthStore;
+  /** Undefined for a token that is not, or no longer, one of ours. */
+  verifyToken: (token: string) => Promise<TokenClaims | undefined>;
+  /** Called on the path of each request: it must only take note. */
+  onKeyUsed?: (keyId: string) => void;
+};
+
+/** An API key grants everything its owner may do. */
+const everything: readonly string[] = [adminScope];
 
 export class Authentication {
   readonly #store: AuthStore;
+  readonly #verifyToken: AuthenticationOptions["verifyToken"];
+  readonly #onKeyUsed: (keyId: string) => void;
 
-  constructor(store: AuthStore) {
+  constructor({ store, verifyToken, onKeyUsed = () => undefined }: AuthenticationOptions) {
     this.#store = store;
+    this.#verifyToken = verifyToken;
+    this.#onKeyUsed = onKeyUsed;
   }
 
-  /** Throws `unauthenticated` when the credential is unknown, expired or revoked. */
-  async authenticate(credential: string): Promise<Caller> {
-    const { key_id, user_id, user_name, workspace_id, workspace, role } = await this.#verify(credential);
-    return {
-      principalId: user_id,
-      kind: "user",
-      principalName: user_name,
-      role,
-      workspaceId: workspace_id,
-      workspace,
-      scopes: scopesOfRole(role),
-      credentialId: key_id,
-    };
+  /** Throws `unauthenticated` when the credential is unknown, expired or revoked, or its owner disabled or gone. */
+  async authenticate(credential: string): Promise<Principal> {
+    if (isToken(credential)) return this.#authenticateToken(credential);
+    // Looked up by hash: neither the key nor its timing tells anything. The store keeps answers in memory until a change.
+    const row = await this.#store.findKey(hashSecret(credential));
+    if (row === undefined || row.disabled_at !== null) throw rejected();
+    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw rejected();
+    this.#onKeyUsed(row.key_id);
+    return principalOfKey(row);
   }
 
-  /** The caller acting in a workspace chosen by name; its own when none is. */
-  async enter(caller: Caller, workspace: string | undefined): Promise<Caller> {
-    if (workspace === undefined || workspace === caller.workspace) return caller;
+  /** The principal acting in a workspace chosen by name, or in its own or only one. */
+  async enter(principal: Principal, workspace: string | undefined): Promise<Caller> {
+    const { home } = principal;
+    if (home !== undefined && (workspace === undefined || workspace === home.workspace)) return act(principal, home);
+    if (workspace === undefined) return act(principal, await this.#findOnly(principal));
     const workspaceId = isWorkspaceName(workspace) ? await this.#store.findWorkspaceId(workspace) : undefined;
     if (workspaceId === undefined) throw new AppError("not_found", "There is no such workspace.");
-    const role = await this.#store.findRole(workspaceId, caller.principalId);
+    const role = principal.kind === "user" ? await this.#store.findRole(workspaceId, principal.principalId) : undefined;
     if (role === undefined) throw new AppError("forbidden", "The credential does not give access to this workspace.");
-    return { ...caller, workspace, workspaceId, role, scopes: scopesOfRole(role) };
+    return act(principal, { workspaceId, workspace, role });
   }
 
-  /** The key is returned here and never again. */
-  async createApiKey(options: {
-    workspaceId: string;
-    userId: string;
-    name: string;
-    expiresAt?: Date;
-  }): Promise<{ id: string; apiKey: string }> {
-    const apiKey = generateApiKey();
-    const id = randomToken(16);
-    await this.#store.insertApiKey({
-      id,
-      workspace_id: options.workspaceId,
-      user_id: options.userId,
-      service_account_id: null,
-      name: options.name,
-      token_hash: hashApiKey(apiKey),
-      created_at: new Date().toISOString(),
-      expires_at: options.expiresAt?.toISOString() ?? null,
-      revoked_at: null,
-    });
-    return { id, apiKey };
+  async #authenticateToken(token: string): Promise<Principal> {
+    const claims = await this.#verifyToken(token);
+    if (claims === undefined || claims.expiresAt <= Date.now()) throw rejected();
+    const { subjectId, scopes: granted, tokenId: credentialId } = claims;
+    if (claims.kind === "user") {
+      const user = await this.#store.findUser(subjectId);
+      if (user === undefined || user.disabled_at !== null) throw rejected();
+      const principalName = user.name;
+      return { principalId: subjectId, kind: "user", principalName, credentialId, granted, home: undefined };
+    }
+    const account = await this.#store.findServiceAccount(subjectId);
+    if (account === undefined) throw rejected();
+    const { name: principalName, workspace_id: workspaceId, workspace, role } = account;
+    const home = { workspaceId, workspace, role };
+    return { principalId: subjectId, kind: "service_account", principalName, credentialId, granted, home };
   }
 
-  /** Resolves once no request is accepted with the key any more. */
-  async revokeApiKey(workspaceId: string, keyId: string): Promise<void> {
-    const revoked = await this.#store.revokeApiKey(workspaceId, keyId, new Date().toISOString());
-    if (!revoked) throw new AppError("not_found", "There is no such API key.");
-  }
-
-  /** Looked up by hash: neither the key nor its timing tells anything. The store keeps answers in memory until a change. */
-  async #verify(credential: string): Promise<CredentialRow> {
-    const row = await this.#store.findCredential(hashApiKey(credential));
-    if (row === undefined || row.revoked_at !== null) throw rejected();
-    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw rejected();
-    return row;
+  async #findOnly({ principalId }: Principal): Promise<Membership> {
+    const [first, second] = await this.#store.findSomeMemberships(principalId);
+    if (first === undefined) throw new AppError("forbidden", "The credential's owner belongs to no workspace.");
+    if (second !== undefined) {
+      throw new AppError(
+        "invalid_request",
+        "Name a workspace: the credential is good for several (X-Blaxel-Workspace).",
+      );
+    }
+    return { workspaceId: first.workspace_id, workspace: first.workspace, role: first.role };
   }
 }
 
-/** Anything longer is not even looked up. */
+function act({ principalId, kind, principalName, credentialId, granted }: Principal, membership: Membership): Caller {
+  const { workspaceId, workspace, role } = membership;
+  const scopes = effectiveScopes(granted, role);
+  return { principalId, kind, principalName, credentialId, workspaceId, workspace, role, scopes };
+}
+
+function principalOfKey(row: KeyRow): Principal {
+  const { key_id: credentialId, workspace_id: workspaceId, workspace, role } = row;
+  const granted = row.scopes === null ? everything : (JSON.parse(row.scopes) as string[]);
+  const home =
+    workspaceId === null || workspace === null || role === null ? undefined : { workspaceId, workspace, role };
+  const common = { credentialId, granted, home };
+  if (row.user_id !== null) {
+    return { principalId: row.user_id, kind: "user", principalName: row.user_name!, ...common };
+  }
+  if (row.service_account_id === null || home === undefined) throw rejected();
+  const principalName = row.service_account_name!;
+  return { principalId: row.service_account_id, kind: "service_account", principalName, ...common };
+}
+
+/** Whether it has the form of a JWT, which no API key has. */
+function isToken(credential: string): boolean {
+  return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(credential);
+}
+
+/** Anything else is not even looked up. */
 function isWorkspaceName(text: string): boolean {
   return /^[a-z0-9-]{1,63}$/.test(text);
 }

@@ -21,6 +21,7 @@ import { createSandboxService, type SandboxService } from "./service.ts";
 import type { SandboxStore } from "./store.ts";
 import { createUpdateStore } from "./update-store.ts";
 import { Updates } from "./updates.ts";
+import { countSandboxes } from "./usage.ts";
 import { createSandboxViews } from "./views.ts";
 
 export type SandboxParts = {
@@ -38,6 +39,8 @@ export type SandboxParts = {
 export type Sandboxes = {
   service: SandboxService;
   mount: (app: FastifyInstance) => void;
+  /** How many a workspace has. */
+  count: (workspaceId: string) => Promise<number>;
   /** Resolves when records and host agree. */
   reconcile: () => Promise<void>;
 };
@@ -65,6 +68,7 @@ export function openSandboxes(parts: SandboxParts): Sandboxes {
   return {
     service,
     mount: (app) => mountSandboxes(app, { service, creations, list }),
+    count: (workspaceId) => countSandboxes(database.kysely, workspaceId),
     reconcile: () => agreement.run(),
   };
 }

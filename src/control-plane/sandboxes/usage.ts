@@ -48,6 +48,31 @@ export async function adjustUsage(
     .execute();
 }
 
+/** More than any limit: nothing fits in beside it. */
+const closed = 2_000_000_000;
+
+/** Whether the workspace had no sandboxes; then none can be created in it any more, also by requests that are under way. */
+export async function closeUsage(queries: Queries, workspaceId: string): Promise<boolean> {
+  await ensureRow(queries, workspaceId);
+  const row = await queries
+    .updateTable("workspace_usage")
+    .set({ sandboxes: closed })
+    .where("workspace_id", "=", workspaceId)
+    .where("sandboxes", "<=", 0)
+    .returning("workspace_id")
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+export async function countSandboxes(queries: Queries, workspaceId: string): Promise<number> {
+  const row = await queries
+    .selectFrom("workspace_usage")
+    .select("sandboxes")
+    .where("workspace_id", "=", workspaceId)
+    .executeTakeFirst();
+  return row?.sandboxes ?? 0;
+}
+
 async function ensureRow(queries: Queries, workspaceId: string): Promise<void> {
   await queries
     .insertInto("workspace_usage")

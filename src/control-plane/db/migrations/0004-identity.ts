@@ -6,7 +6,7 @@ async function extendPeople(db: Kysely<never>): Promise<void> {
     await db.schema.alterTable("users").addColumn(column, "text").execute();
   }
   await db.schema.createIndex("users_by_email").unique().on("users").column("email").execute();
-  for (const column of ["display_name", "labels", "runtime", "updated_at", "created_by", "updated_by"]) {
+  for (const column of ["display_name", "labels", "updated_at", "created_by", "updated_by", "deleted_at"]) {
     await db.schema.alterTable("workspaces").addColumn(column, "text").execute();
   }
   await db.schema.createIndex("members_by_user").on("members").column("user_id").execute();
@@ -63,11 +63,13 @@ async function widenApiKeys(db: Kysely<never>): Promise<void> {
     .addColumn("created_at", "text", (column) => column.notNull())
     .addColumn("created_by", "text")
     .addColumn("expires_at", "text")
-    .addColumn("revoked_at", "text")
+    .addColumn("scopes", "text")
     .addColumn("last_used_at", "text")
     .execute();
-  const columns = sql.raw("id, workspace_id, user_id, name, token_hash, created_at, expires_at, revoked_at");
-  await sql`insert into owned_api_keys (${columns}) select ${columns} from api_keys`.execute(db);
+  const columns = sql.raw("id, workspace_id, user_id, name, token_hash, created_at, expires_at");
+  await sql`insert into owned_api_keys (${columns}) select ${columns} from api_keys where revoked_at is null`.execute(
+    db,
+  );
   await db.schema.dropTable("api_keys").execute();
   await db.schema.alterTable("owned_api_keys").renameTo("api_keys").execute();
   await db.schema.createIndex("api_keys_by_token").unique().on("api_keys").column("token_hash").execute();

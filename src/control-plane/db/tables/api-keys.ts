@@ -1,4 +1,4 @@
-// API keys: only the SHA-256 of a key is kept. Keys have 256 random bits, so a slow hash would add nothing.
+// API keys that are accepted; a revoked one has no row. Only the SHA-256 of a key is kept. Keys have 256 random bits, so a slow hash would add nothing.
 export type ApiKeysTable = {
   id: string;
   /** Where it acts when a request names no workspace; null when that workspace is gone. A service account's key acts nowhere else. */
@@ -14,7 +14,8 @@ export type ApiKeysTable = {
   created_at: string;
   created_by: string | null;
   expires_at: string | null;
-  revoked_at: string | null;
+  /** JSON array of what it grants; null for everything its owner may do. */
+  scopes: string | null;
   /** Written late and at most once in a while. */
   last_used_at: string | null;
 };

@@ -7,11 +7,11 @@ export type WorkspacesTable = {
   display_name: string | null;
   /** JSON object. */
   labels: string | null;
-  /** JSON object, kept for clients that send it. */
-  runtime: string | null;
   /** Null until it is first changed. */
   updated_at: string | null;
   /** Null for the first workspace, which nobody asked for. */
   created_by: string | null;
   updated_by: string | null;
+  /** A deleted workspace keeps its row for the records that name it; its name is free and it has no members. */
+  deleted_at: string | null;
 };
