@@ -14,7 +14,7 @@ import { mountDocuments } from "./documents.ts";
 import { openFeatures } from "./features/open.ts";
 import { type Identity, openIdentity } from "./identity.ts";
 import { openIntegrations } from "./integrations/open.ts";
-import { openOauth } from "./oauth/open.ts";
+import { type Oauth, openOauth } from "./oauth/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
 import { Outgoing } from "./outgoing/outgoing.ts";
 import { openQuotas } from "./quotas/open.ts";
@@ -42,6 +42,7 @@ export type ControlPlane = AsyncDisposable & {
   directory: Directory;
   authentication: Authentication;
   identity: Identity;
+  oauth: Oauth;
   bootstrap: Bootstrap;
   /** Resolves when records and host agree; run once before requests are served. */
   reconcile(): Promise<void>;
@@ -123,6 +124,7 @@ export async function openControlPlane({
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
     identity,
+    oauth,
     bootstrap,
     reconcile: sandboxes.reconcile,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),

@@ -62,6 +62,13 @@ export function createRecordStore(database: Database) {
         .where("id", "=", id)
         .execute();
     },
+    ...createRemovals(database),
+    flush: () => database.flush(),
+  };
+}
+
+function createRemovals({ kysely }: Database) {
+  return {
     async remove(model: string, id: string): Promise<void> {
       await kysely.deleteFrom("oauth_records").where("model", "=", model).where("id", "=", id).execute();
     },
@@ -91,6 +98,5 @@ export function createRecordStore(database: Database) {
       }
       return expired.length;
     },
-    flush: () => database.flush(),
   };
 }
