@@ -13,6 +13,7 @@ import { type ControlPlane, openControlPlane } from "../../src/control-plane/con
 import type { VolumeTemplateConfig } from "../../src/control-plane/volume-templates/config.ts";
 import { databaseUrlFor, dropDatabaseFor, queryDatabase, readAllRows } from "./databases.ts";
 import { createFakeHost, type FakeHost } from "./fake-host.ts";
+import { LeakWatch } from "./leaks.ts";
 
 export type Answer = {
   status: number;
@@ -70,8 +71,17 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   const controlPlane = opened.use(await openControlPlane({ config, host, log, sharesDatabase: true }));
   await controlPlane.reconcile();
   const apiKey = options.apiKey ?? controlPlane.bootstrap.apiKey ?? assert.fail("no API key");
+  const leaks = new LeakWatch();
+  const sendTo = async (origin: string, method: string, path: string, given: CallOptions): Promise<Answer> => {
+    const answer = await send(`${origin}${path}`, method, apiKey, given);
+    leaks.saw(method, path, given, answer);
+    return answer;
+  };
   const call = (method: string, path: string, given: CallOptions = {}): Promise<Answer> =>
-    send(`${url}${path}`, method, apiKey, given);
+    sendTo(url, method, path, given);
+  const logged = (): string => lines.join("");
+  const stored = async (): Promise<Buffer> =>
+    Buffer.concat([readAllFiles(dataDir), Buffer.from(await readAllRows(config))]);
   const stack = opened.move();
   return {
     url,
@@ -80,14 +90,20 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     controlPlane,
     config,
     dataDir,
-    logged: () => lines.join(""),
-    stored: async () => Buffer.concat([readAllFiles(dataDir), Buffer.from(await readAllRows(config))]),
+    logged,
+    stored,
     query: (text, ...values) => queryDatabase(config, text, values),
     call,
-    operate: (method, path, given = {}) => send(`${operatorUrl}${path}`, method, apiKey, { key: null, ...given }),
+    operate: (method, path, given = {}) => sendTo(operatorUrl, method, path, { key: null, ...given }),
     create: ({ name, spec = {}, metadata = {} } = {}, given = {}) =>
       call("POST", "/v0/sandboxes", { body: { metadata: { ...(name && { name }), ...metadata }, spec }, ...given }),
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+    async [Symbol.asyncDispose]() {
+      try {
+        leaks.check({ stored: await stored(), logged: logged() });
+      } finally {
+        await stack.disposeAsync();
+      }
+    },
   };
 }
 
