@@ -94,6 +94,21 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/keys-show.ts")).defineKeysShow,
   },
   {
+    path: ["quotas", "list"],
+    summary: "list how much a workspace may have",
+    load: async () => (await import("./commands/quotas.ts")).defineQuotasList,
+  },
+  {
+    path: ["quotas", "set"],
+    summary: "set how much a workspace may have",
+    load: async () => (await import("./commands/quotas.ts")).defineQuotasSet,
+  },
+  {
+    path: ["quotas", "reset"],
+    summary: "give a workspace the installation's quota again",
+    load: async () => (await import("./commands/quotas.ts")).defineQuotasReset,
+  },
+  {
     path: ["version"],
     summary: "print the version",
     load: async () => (await import("./commands/version.ts")).defineVersion,
@@ -104,6 +119,7 @@ const commands: readonly CommandEntry[] = [
 const groupSummaries: Readonly<Record<string, string>> = {
   sandbox: "create, list, show and delete sandboxes",
   features: "turn features of workspaces on and off (operator of the machine)",
+  quotas: "limit what workspaces may have (operator of the machine)",
   keys: "show and rotate the sealing key (operator of the machine)",
 };
 

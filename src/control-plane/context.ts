@@ -71,7 +71,7 @@ export async function openControlPlane({
     outgoing,
     findUser: (...named) => sandboxes.service.findUser(...named),
   });
-  const quotas = openQuotas(parts);
+  const quotas = openQuotas({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
   const sandboxes = openSandboxes({
     ...parts,
     store,
@@ -93,6 +93,7 @@ export async function openControlPlane({
   const operatorMounts: Mount[] = [
     (operator) => mountSealKeys(operator, sealKey),
     features.operatorMount,
+    quotas.operatorMount,
     oauth.operatorMount,
   ];
   const app = await createApp({

@@ -1,6 +1,7 @@
-// The operations on quotas, mounted.
+// The operations on quotas, mounted: for callers, and for the operator of the machine.
 import type { FastifyInstance } from "fastify";
 import { implement } from "../../contract/implement.ts";
+import { listQuotaSettings, resetQuota, setQuota } from "../../contract/operator/quotas.ts";
 import { listQuotas } from "../../contract/quota.ts";
 import { AppError } from "../../core/errors.ts";
 import { callerOf } from "../app.ts";
@@ -14,4 +15,12 @@ export function mountQuotas(app: FastifyInstance, quotas: Quotas): void {
     }
     return quotas.list(workspaceId);
   });
+}
+
+export function mountOperatorQuotas(operator: FastifyInstance, quotas: Quotas): void {
+  implement(operator, listQuotaSettings, ({ params }) => quotas.listSettings(params.workspace));
+
+  implement(operator, setQuota, ({ params, body }) => quotas.set(params.workspace, params.resourceType, body.value));
+
+  implement(operator, resetQuota, ({ params }) => quotas.reset(params.workspace, params.resourceType));
 }

@@ -1,5 +1,7 @@
 // Rules for quotas: what the installation gives every workspace, unless the operator gave this one something else.
+import type { QuotaEntry } from "../../contract/operator/quotas.ts";
 import { type Quota, type QuotaType, quotaTypes } from "../../contract/quota.ts";
+import { AppError } from "../../core/errors.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import type { QuotaStore } from "./store.ts";
 
@@ -9,30 +11,54 @@ export type Quotas = ReturnType<typeof createQuotas>;
 
 export type QuotaDefaults = Pick<ControlPlaneConfig, "sandboxesMax" | "workspaceMemoryMaxMb" | "retentionMaxMs">;
 
-export function createQuotas({ store, config }: { store: QuotaStore; config: QuotaDefaults }) {
+export type QuotasOptions = {
+  store: QuotaStore;
+  config: QuotaDefaults;
+  findWorkspaceId: (workspace: string) => Promise<string | undefined>;
+};
+
+export function createQuotas({ store, config, findWorkspaceId }: QuotasOptions) {
   const defaults: Record<QuotaType, number> = {
     sandboxes: config.sandboxesMax,
     memory: config.workspaceMemoryMaxMb,
     terminatedRetention: Math.floor(config.retentionMaxMs / 1_000),
   };
-  const valuesOf = async (workspaceId: string): Promise<Record<QuotaType, number>> => {
-    return { ...defaults, ...(await store.findOverrides(workspaceId)) };
+  const listEntries = async (workspaceId: string): Promise<QuotaEntry[]> => {
+    const overrides = await store.findOverrides(workspaceId);
+    return quotaTypes.map((resourceType) => {
+      const value = overrides[resourceType];
+      if (value === undefined) return { resourceType, value: defaults[resourceType], source: "installation" };
+      return { resourceType, value, source: "operator" };
+    });
+  };
+  const enter = async (workspace: string): Promise<string> => {
+    const workspaceId = await findWorkspaceId(workspace);
+    if (workspaceId === undefined) throw new AppError("not_found", `There is no workspace ${workspace}.`);
+    return workspaceId;
   };
   return {
     async limitsOf(workspaceId: string): Promise<QuotaLimits> {
-      const { sandboxes, memory, terminatedRetention } = await valuesOf(workspaceId);
+      const overrides = await store.findOverrides(workspaceId);
+      const { sandboxes, memory, terminatedRetention } = { ...defaults, ...overrides };
       return { sandboxes, memoryMb: memory, retentionMs: terminatedRetention * 1_000 };
     },
 
     async list(workspaceId: string): Promise<Quota[]> {
-      const values = await valuesOf(workspaceId);
-      return quotaTypes.map((resourceType) => ({ resourceType, value: values[resourceType] }));
+      return (await listEntries(workspaceId)).map(({ resourceType, value }) => ({ resourceType, value }));
     },
 
-    /** Without a value the installation's applies again. What a workspace has already is left to it. */
-    async change(workspaceId: string, resourceType: QuotaType, value: number | undefined): Promise<void> {
-      if (value === undefined) await store.remove(workspaceId, resourceType);
-      else await store.set(workspaceId, resourceType, value);
+    /** For the operator, as the two that follow. */
+    listSettings: async (workspace: string): Promise<QuotaEntry[]> => listEntries(await enter(workspace)),
+
+    /** What the workspace has already is left to it. */
+    async set(workspace: string, resourceType: QuotaType, value: number): Promise<QuotaEntry> {
+      await store.set(await enter(workspace), resourceType, value);
+      return { resourceType, value, source: "operator" };
+    },
+
+    async reset(workspace: string, resourceType: QuotaType): Promise<QuotaEntry> {
+      await store.remove(await enter(workspace), resourceType);
+      return { resourceType, value: defaults[resourceType], source: "installation" };
     },
   };
 }

@@ -4,6 +4,7 @@ import { envMaxBytes, envsMaxBytes } from "../../contract/sandbox-spec.ts";
 import { AppError } from "../../core/errors.ts";
 import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
+import { covers } from "../auth/scopes.ts";
 
 /** The value of a connection's secret, or undefined. */
 export type ResolveSecret = (workspaceId: string, connection: string, key: string) => Promise<string | undefined>;
@@ -78,7 +79,7 @@ export function connectionsOf(envs: readonly Env[]): string[] {
 export function requireReferences({ scopes }: Caller, envs: readonly Env[], present: readonly Env[]): void {
   const known = new Set(present.map(referenceOf));
   const wanted = envs.map(referenceOf).filter((reference) => reference !== undefined && !known.has(reference));
-  if (wanted.length === 0 || scopes.includes("admin") || scopes.includes("integrations:get")) return;
+  if (wanted.length === 0 || covers(scopes, "integrations:get")) return;
   throw new AppError(
     "forbidden",
     "Environment variables with valueFrom need the scope integrations:get, which the credential does not have.",
