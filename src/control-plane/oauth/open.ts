@@ -36,6 +36,9 @@ export type OauthOptions = {
 
 export type Oauth = {
   accessTokens: AccessTokens;
+  signingKeys: SigningKeys;
+  /** Removes what has expired; runs by itself. */
+  purge: () => Promise<void>;
   /** Nobody is guarded there: who asks is found out there. */
   openRoutes: (app: FastifyInstance) => Promise<void>;
   operatorMount: (app: FastifyInstance) => void;
@@ -108,6 +111,8 @@ export async function openOauth(options: OauthOptions): Promise<Oauth> {
   };
   return {
     accessTokens,
+    signingKeys: keys,
+    purge: () => purge(records),
     async openRoutes(app) {
       mountAuthorizationServerMetadata(app, { bridge });
       await app.register(async (scope) => mountOauth(scope, routes), { prefix: "/v0" });
