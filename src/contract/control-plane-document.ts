@@ -7,6 +7,7 @@ import { apiVersions, bareListVersion } from "./page.ts";
 import { scopes } from "./scopes.ts";
 
 const tags: Readonly<Record<string, string>> = {
+  "volume templates": "File systems that volumes begin with, uploaded as archives; each archive is a version.",
   "api keys": "Long-lived credentials of people and service accounts.",
   integrations: "Credentials and settings for services outside, and the models these offer.",
   sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",

@@ -10,6 +10,7 @@ import * as health from "./sandbox-api/health.ts";
 import * as multipart from "./sandbox-api/multipart.ts";
 import * as processes from "./sandbox-api/process.ts";
 import * as serviceAccount from "./service-account.ts";
+import * as volumeTemplate from "./volume-template.ts";
 import * as workspace from "./workspace.ts";
 import * as workspaceUser from "./workspace-user.ts";
 
@@ -24,6 +25,7 @@ export const controlPlaneOperations: readonly Operation[] = operationsOf(
   quota,
   sandbox,
   serviceAccount,
+  volumeTemplate,
   workspace,
   workspaceUser,
 );

@@ -141,12 +141,3 @@ export const deleteVolumeTemplateVersion = endpoint({
   params: Type.Object({ volumeTemplateName: Type.String(), versionName: Type.String() }),
   response: Type.Object({ message: Type.String(), template: VolumeTemplate }),
 });
-
-export const volumeTemplateEndpoints = [
-  listVolumeTemplates,
-  createVolumeTemplate,
-  getVolumeTemplate,
-  upsertVolumeTemplate,
-  deleteVolumeTemplate,
-  deleteVolumeTemplateVersion,
-];

@@ -79,7 +79,7 @@ export async function openControlPlane({
     resolveSecret: (...named) => integrations.service.resolveSecret(...named),
   });
   const features = openFeatures({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
-  const volumeTemplates = openVolumeTemplates(parts);
+  const volumeTemplates = await openVolumeTemplates(parts);
   // One line a noun; see Mount.
   const mounts: Mount[] = [
     sandboxes.mount,

@@ -26,7 +26,7 @@ export function readS3Settings(settings: Settings): S3Settings | undefined {
     bucket: readPattern(
       settings,
       "CATNAP_OBJECT_STORE_BUCKET",
-      /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
+      /^(?!local$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
       "the name of a bucket",
     ),
     region: readPattern(

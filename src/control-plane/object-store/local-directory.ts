@@ -13,7 +13,6 @@ export type ObjectWriter = {
 };
 
 export type LocalDirectory = {
-  readonly kind: "local";
   readonly bucket: string;
   create(key: string): Promise<ObjectWriter>;
   freeBytes(): Promise<number>;
@@ -29,7 +28,6 @@ export function openLocalDirectory(dir: string): LocalDirectory {
   rmSync(incoming, { recursive: true, force: true });
   for (const each of [objects, incoming]) mkdirSync(each, { recursive: true, mode: 0o700 });
   return {
-    kind: "local",
     bucket: "local",
     async create(key) {
       const temporary = join(incoming, key);

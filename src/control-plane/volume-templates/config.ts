@@ -25,6 +25,8 @@ export type VolumeTemplateConfig = {
   stallMs: number;
   /** Longest upload, however steadily it moves. */
   uploadMaxMs: number;
+  /** How often the bucket is asked whether uploads have come. */
+  collectIntervalMs: number;
   sweepIntervalMs: number;
 };
 
@@ -47,6 +49,7 @@ export function readVolumeTemplateConfig(settings: Settings, dataDir: string): V
     diskReserveBytes: readInteger(settings, "CATNAP_DISK_RESERVE_MB", 1_024, { min: 0, max: 1_073_741_824 }) * megabyte,
     stallMs: readDurationMs(settings, "CATNAP_UPLOAD_STALL", "60s"),
     uploadMaxMs: 6 * 3_600_000,
+    collectIntervalMs: 5_000,
     sweepIntervalMs: 15_000,
   };
 }

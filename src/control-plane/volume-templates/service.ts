@@ -18,7 +18,7 @@ import {
   type TemplateRecord,
   type VersionRecord,
 } from "./record.ts";
-import type { Change, Changed, StoredObject, VolumeTemplateStore } from "./store.ts";
+import type { AwaitedQuery, Change, Changed, StoredObject, VolumeTemplateStore } from "./store.ts";
 
 /** What `name:latest` stands for when a volume is made. */
 const reservedVersion = "latest";
@@ -34,6 +34,8 @@ export type VolumeTemplateServiceOptions = {
   signUpload: SignUpload;
   /** Told when archives may have lost their owner. */
   onRemoved: () => void;
+  /** Told when somebody looks whether a version has got its archive. */
+  onAwaited: () => void;
 };
 
 export type Answer = { template: VolumeTemplate; headers: Record<string, string> };
@@ -41,7 +43,7 @@ export type Answer = { template: VolumeTemplate; headers: Record<string, string>
 export type VolumeTemplateService = ReturnType<typeof createVolumeTemplateService>;
 
 export function createVolumeTemplateService(options: VolumeTemplateServiceOptions) {
-  const { config, store, region, bucket, signUpload, onRemoved } = options;
+  const { config, store, region, bucket, signUpload, onRemoved, onAwaited } = options;
   const present = (record: TemplateRecord, { workspace }: Caller): VolumeTemplate =>
     presentTemplate(record, { workspace, region });
 
@@ -70,6 +72,7 @@ export function createVolumeTemplateService(options: VolumeTemplateServiceOption
     async get(caller: Caller, name: string): Promise<VolumeTemplate> {
       const record = isName(name) ? await store.find(caller.workspaceId, name) : undefined;
       if (record === undefined) throw notFound();
+      if (record.versions.some(({ status }) => status === "CREATED")) onAwaited();
       return present(record, caller);
     },
 
@@ -115,8 +118,8 @@ function createArrivals(store: VolumeTemplateStore, config: VolumeTemplateConfig
       return row && fromVersionRow(row);
     },
 
-    listAwaited: async (bucket: string, endedAfter: string, limit: number): Promise<VersionRecord[]> =>
-      (await store.listAwaited(bucket, endedAfter, limit)).map(fromVersionRow),
+    listAwaited: async (query: AwaitedQuery): Promise<VersionRecord[]> =>
+      (await store.listAwaited(query)).map(fromVersionRow),
 
     /** Bytes that archives of the workspace may still add. */
     async freeBytes(workspaceId: string): Promise<number> {
@@ -136,6 +139,8 @@ function createArrivals(store: VolumeTemplateStore, config: VolumeTemplateConfig
     fail: (version: VersionRecord, message: string) => store.fail(version.versionId, message),
 
     listOwned: (keys: readonly string[]) => store.listOwned(keys),
+
+    listAwaitedIds: (versionIds: readonly string[]) => store.listAwaitedIds(versionIds),
   };
 }
 

@@ -18,6 +18,8 @@ export type Change = {
 
 export type Changed = { record: TemplateRecord; awaited: VersionRow | undefined };
 
+export type AwaitedQuery = { bucket: string; endedAfter: string; afterId: string; limit: number };
+
 /** An archive as it is kept. */
 export type StoredObject = { key: string; sizeBytes: number };
 
@@ -143,17 +145,30 @@ function createArrivalQueries(database: Database) {
       await database.flush();
     },
 
-    /** Awaited ones whose last URL ended after the given moment, those of a bucket only. */
-    listAwaited: (bucket: string, endedAfter: string, limit: number): Promise<VersionRow[]> =>
+    /** Awaited ones of a bucket whose last URL ended after that moment, in the order of their ids, for walks over many. */
+    listAwaited: ({ bucket, endedAfter, afterId, limit }: AwaitedQuery): Promise<VersionRow[]> =>
       kysely
         .selectFrom("volume_template_versions")
         .selectAll()
         .where("status", "=", "CREATED")
         .where("bucket", "=", bucket)
         .where("awaited_until", ">", endedAfter)
-        .orderBy("awaited_until", "desc")
+        .where("version_id", ">", afterId)
+        .orderBy("version_id")
         .limit(limit)
         .execute(),
+
+    /** Those of the versions that are awaited. */
+    async listAwaitedIds(versionIds: readonly string[]): Promise<Set<string>> {
+      const rows = await kysely
+        .selectFrom("volume_template_versions")
+        .select("version_id")
+        .where("status", "=", "CREATED")
+        .where("version_id", "in", versionIds)
+        .execute();
+      await database.flush();
+      return new Set(rows.map(({ version_id }) => version_id));
+    },
 
     /** Those of the keys that a version needs, as of now and durably so. */
     async listOwned(keys: readonly string[]): Promise<Set<string>> {
