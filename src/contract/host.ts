@@ -44,7 +44,7 @@ export interface Host {
   /** Undefined when this host has no such instance. */
   instanceStatus(instanceId: string): InstanceStatus | undefined;
   /** Instances that belong to a sandbox (not the warm ones). */
-  listInstances(): { instanceId: string; workspace: string; sandboxName: string }[];
+  listInstances(): { instanceId: string; workspace: string; sandboxName: string; image: string }[];
   /** Names an image can be asked for by, for error details and listings. */
   listImages(): string[];
   /** The image a name stands for here, without asking a registry. */

@@ -2,7 +2,10 @@
 import * as apiKey from "./api-key.ts";
 import type { Endpoint } from "./endpoint.ts";
 import * as feature from "./feature.ts";
+import * as image from "./image.ts";
 import * as integration from "./integration.ts";
+import * as location from "./location.ts";
+import * as policy from "./policy.ts";
 import * as quota from "./quota.ts";
 import * as sandbox from "./sandbox.ts";
 import * as filesystem from "./sandbox-api/filesystem.ts";
@@ -21,7 +24,10 @@ export type Operation = Endpoint & { operationId: string };
 export const controlPlaneOperations: readonly Operation[] = operationsOf(
   apiKey,
   feature,
+  image,
   integration,
+  location,
+  policy,
   quota,
   sandbox,
   serviceAccount,

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
 import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
-import { readVolumeTemplateConfig, type VolumeTemplateConfig } from "./volume-templates/config.ts";
 import { requirePostgresUrl } from "./db/postgres-pool.ts";
+import { type LocationConfig, readLocationConfig } from "./locations/config.ts";
+import { type OauthConfig, readOauthConfig } from "./oauth/config.ts";
 import { readOutgoingConfig } from "./outgoing/config.ts";
 import type { OutgoingOptions } from "./outgoing/outgoing.ts";
-import { type OauthConfig, readOauthConfig } from "./oauth/config.ts";
+import { readVolumeTemplateConfig, type VolumeTemplateConfig } from "./volume-templates/config.ts";
 
 /** What ten thousand sandboxes of the usual size have. */
 const workspaceMemoryDefaultMb = 10_000 * defaultMemoryMb;
@@ -20,6 +21,7 @@ export type ControlPlaneConfig = {
   databaseUrl: string | undefined;
   sealKeyPath: string;
   featuresFile: string | undefined;
+  location: LocationConfig;
   /** The one region of this installation. */
   region: string;
   memoryDefaultMb: number;
@@ -53,6 +55,7 @@ export function readControlPlaneConfig(
   { dataDir, origin, pathPrefix }: Placement,
 ): ControlPlaneConfig {
   const { protocol, port } = new URL(origin);
+  const region = readLabel(settings, "CATNAP_REGION") ?? "local";
   const memoryMaxMb = readInteger(settings, "CATNAP_MEMORY_MAX_MB", 16_384, { min: memoryMinMb, max: 4_194_304 });
   return {
     origin,
@@ -60,7 +63,8 @@ export function readControlPlaneConfig(
     databaseUrl: readDatabaseUrl(settings),
     sealKeyPath: join(dataDir, "seal.key"),
     featuresFile: readText(settings, "CATNAP_FEATURES_FILE"),
-    region: readLabel(settings, "CATNAP_REGION") ?? "local",
+    location: readLocationConfig(settings, region),
+    region,
     memoryDefaultMb: Math.min(defaultMemoryMb, memoryMaxMb),
     memoryMaxMb,
     sandboxesMax: readInteger(settings, "CATNAP_SANDBOXES_MAX", 10_000, { min: 1, max: 1_000_000 }),

@@ -3,7 +3,7 @@ import type { FastifyInstance } from "fastify";
 import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
 import { loadSealKey } from "../core/seal.ts";
-import { createApp } from "./app.ts";
+import { type AppOptions, createApp } from "./app.ts";
 import { createGuard } from "./auth/guard.ts";
 import type { Authentication } from "./auth/service.ts";
 import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
@@ -13,10 +13,13 @@ import { createDirectory } from "./directory.ts";
 import { mountDocuments } from "./documents.ts";
 import { openFeatures } from "./features/open.ts";
 import { type Identity, openIdentity } from "./identity.ts";
+import { openImages } from "./images/open.ts";
 import { openIntegrations } from "./integrations/open.ts";
+import { mountLocations } from "./locations/routes.ts";
 import { type Oauth, openOauth } from "./oauth/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
 import { Outgoing } from "./outgoing/outgoing.ts";
+import { openPolicies } from "./policies/open.ts";
 import { openQuotas } from "./quotas/open.ts";
 import { openSandboxes } from "./sandboxes/open.ts";
 import { createSandboxStore } from "./sandboxes/store.ts";
@@ -71,57 +74,48 @@ export async function openControlPlane({
     outgoing,
     findUser: (...named) => sandboxes.service.findUser(...named),
   });
-  const quotas = openQuotas({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
+  const findWorkspaceId = (name: string) => authStore.findWorkspaceId(name);
+  const quotas = openQuotas({ ...parts, findWorkspaceId });
+  const images = openImages({ ...parts, findWorkspaceId });
+  const policies = openPolicies(parts);
   const sandboxes = openSandboxes({
     ...parts,
+    host: images.host,
+    policies: policies.service,
     store,
     quotas: quotas.service,
     resolveSecret: (...named) => integrations.service.resolveSecret(...named),
   });
-  const features = openFeatures({ ...parts, findWorkspaceId: (name) => authStore.findWorkspaceId(name) });
+  const features = openFeatures({ ...parts, findWorkspaceId });
   const volumeTemplates = await openVolumeTemplates(parts);
   // One line a noun; see Mount.
+  const nouns = [sandboxes, volumeTemplates, quotas, integrations, features, images, policies];
   const mounts: Mount[] = [
-    sandboxes.mount,
-    volumeTemplates.mount,
-    quotas.mount,
-    integrations.mount,
-    features.mount,
+    ...nouns.map(({ mount }) => mount),
     (scope) => identity.mount(scope, { sandboxes: sandboxes.count }),
+    (scope) => mountLocations(scope, config.location),
   ];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [
+    ...[features, quotas, oauth].map(({ operatorMount }) => operatorMount),
     (operator) => mountSealKeys(operator, sealKey),
-    features.operatorMount,
-    quotas.operatorMount,
-    oauth.operatorMount,
   ];
-  const app = await createApp({
+  const servers = await openServers({
     guard: createGuard(authentication),
     bodyMaxBytes: config.bodyMaxBytes,
     log,
-    routes: (scope) => {
-      for (const mount of mounts) mount(scope);
-    },
+    opened,
+    mounts,
+    operatorMounts,
     openRoutes: async (server) => {
       await mountDocuments(server, config);
       await oauth.openRoutes(server);
       await volumeTemplates.mountUploads(server);
     },
   });
-  opened.defer(() => app.close());
-  const operatorApp = await createOperatorApp({
-    bodyMaxBytes: config.bodyMaxBytes,
-    log,
-    routes: (scope) => {
-      for (const mount of operatorMounts) mount(scope);
-    },
-  });
-  opened.defer(() => operatorApp.close());
   const stack = opened.move();
   return {
-    app,
-    operatorApp,
+    ...servers,
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
     identity,
@@ -134,3 +128,29 @@ export async function openControlPlane({
 
 /** Adds the operations of a noun below `/v0` of its surface. */
 type Mount = (app: FastifyInstance) => void;
+
+type ServerParts = Omit<AppOptions, "routes"> & {
+  opened: AsyncDisposableStack;
+  mounts: readonly Mount[];
+  operatorMounts: readonly Mount[];
+};
+
+async function openServers({
+  opened,
+  mounts,
+  operatorMounts,
+  ...options
+}: ServerParts): Promise<Pick<ControlPlane, "app" | "operatorApp">> {
+  const app = await createApp({ ...options, routes: mountAll(mounts) });
+  opened.defer(() => app.close());
+  const { bodyMaxBytes, log } = options;
+  const operatorApp = await createOperatorApp({ bodyMaxBytes, log, routes: mountAll(operatorMounts) });
+  opened.defer(() => operatorApp.close());
+  return { app, operatorApp };
+}
+
+function mountAll(mounts: readonly Mount[]): Mount {
+  return (app) => {
+    for (const mount of mounts) mount(app);
+  };
+}

@@ -57,7 +57,12 @@ export function createFakeHost(): FakeHost {
       return { state: "RUNNING", lastUsedAt: "2026-01-02T03:04:05.678Z", errors: host.errors };
     },
     listInstances: () =>
-      [...instances.values()].map(({ instanceId, workspace, sandboxName }) => ({ instanceId, workspace, sandboxName })),
+      [...instances.values()].map(({ instanceId, workspace, sandboxName, image }) => ({
+        instanceId,
+        workspace,
+        sandboxName,
+        image: host.findImage(image)?.name ?? image,
+      })),
     listImages: () => knownImages,
     findImage: (name) => host.images.find((image) => image.name === name || image.name === `docker.io/library/${name}`),
     describeImages: () => Promise.resolve([...host.images]),

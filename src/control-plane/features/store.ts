@@ -28,7 +28,7 @@ export function createFeatureStore(database: Database) {
         payload: setting.payload === undefined ? null : JSON.stringify(setting.payload),
         updated_at: new Date().toISOString(),
       };
-      const done = await database.kysely.transaction().execute(async (queries) => {
+      const done = await database.transact(async (queries) => {
         const others = await queries
           .selectFrom("features")
           .select((select) => select.fn.countAll<number | string>().as("count"))

@@ -10,6 +10,7 @@ import type { SealKey } from "../../core/seal.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { ControlPlaneConfig } from "../config.ts";
+import type { PolicyService } from "../policies/service.ts";
 import type { QuotaLimits, Quotas } from "../quotas/service.ts";
 import type { CreationStore, KeyedRequest } from "./creation-store.ts";
 import { type Draft, draftSandbox } from "./draft.ts";
@@ -38,6 +39,7 @@ export type CreationOptions = {
   environments: Environments;
   incarnations: Incarnations;
   quotas: Quotas;
+  policies: Pick<PolicyService, "requireAllowed">;
   store: SandboxStore;
   creationStore: CreationStore;
   presenter: Presenter;
@@ -108,7 +110,8 @@ export class Creations {
     { caller, timing }: CreateRequest,
     keyed: KeyedRequest | undefined,
   ): Promise<Sandbox | undefined> {
-    const { creationStore, environments, incarnations } = this.#options;
+    const { creationStore, environments, incarnations, policies } = this.#options;
+    await policies.requireAllowed(caller.workspaceId);
     const { image, memoryMb, envs } = draft;
     const environment = await environments.resolve(envs, caller.workspaceId);
     const record = this.#newRecord(name, draft, caller);

@@ -6,6 +6,7 @@ import { startLoop } from "../../core/loop.ts";
 import type { SealKey } from "../../core/seal.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import type { Database } from "../db/database.ts";
+import type { PolicyService } from "../policies/service.ts";
 import type { Quotas } from "../quotas/service.ts";
 import { Creations } from "./creation.ts";
 import { createCreationStore } from "./creation-store.ts";
@@ -33,6 +34,7 @@ export type SandboxParts = {
   opened: AsyncDisposableStack;
   store: SandboxStore;
   quotas: Quotas;
+  policies: Pick<PolicyService, "requireAllowed">;
   resolveSecret: ResolveSecret;
 };
 

@@ -75,6 +75,8 @@ export class InstanceManager
       using _held = images.hold(image);
       const warm = pool.take(image);
       if (warm !== undefined) {
+        // The same content, perhaps made ready under another of its names.
+        warm.record.image = image;
         try {
           return await this.#claim(warm, request, signal);
         } catch (error) {
@@ -191,7 +193,7 @@ export class InstanceManager
     this.#leftAlone.add(digest);
   }
 
-  listInstances(): { instanceId: string; workspace: string; sandboxName: string }[] {
+  listInstances(): ReturnType<Host["listInstances"]> {
     return [...this.#instances.values()].flatMap(({ record }) =>
       record.claim === undefined
         ? []
@@ -200,6 +202,7 @@ export class InstanceManager
               instanceId: record.claim.instanceId,
               workspace: record.claim.workspace,
               sandboxName: record.claim.sandboxName,
+              image: record.image.name,
             },
           ],
     );

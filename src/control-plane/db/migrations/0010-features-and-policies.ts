@@ -1,4 +1,4 @@
-// Features set by the operator.
+// Features set by the operator, policies, and which workspace has used which image.
 import type { Kysely } from "kysely";
 
 export async function up(db: Kysely<never>): Promise<void> {
@@ -12,4 +12,28 @@ export async function up(db: Kysely<never>): Promise<void> {
     .addColumn("updated_at", "text", (column) => column.notNull())
     .addPrimaryKeyConstraint("features_pk", ["workspace_id", "name"])
     .execute();
+  await db.schema
+    .createTable("policies")
+    .addColumn("workspace_id", "text", (column) => column.notNull().references("workspaces.id").onDelete("cascade"))
+    .addColumn("name", "text", (column) => column.notNull())
+    .addColumn("id", "text", (column) => column.notNull())
+    .addColumn("display_name", "text")
+    .addColumn("external_id", "text")
+    .addColumn("labels", "text")
+    .addColumn("spec", "text", (column) => column.notNull())
+    .addColumn("created_at", "text", (column) => column.notNull())
+    .addColumn("updated_at", "text", (column) => column.notNull())
+    .addColumn("created_by", "text", (column) => column.notNull())
+    .addColumn("updated_by", "text", (column) => column.notNull())
+    .addPrimaryKeyConstraint("policies_pk", ["workspace_id", "name"])
+    .execute();
+  await db.schema
+    .createTable("workspace_images")
+    .addColumn("workspace_id", "text", (column) => column.notNull().references("workspaces.id").onDelete("cascade"))
+    .addColumn("name", "text", (column) => column.notNull())
+    .addColumn("first_used_at", "text", (column) => column.notNull())
+    .addColumn("last_used_at", "text", (column) => column.notNull())
+    .addPrimaryKeyConstraint("workspace_images_pk", ["workspace_id", "name"])
+    .execute();
+  await db.schema.createIndex("workspace_images_by_name").on("workspace_images").column("name").execute();
 }
