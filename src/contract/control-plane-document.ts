@@ -9,7 +9,11 @@ import { scopes } from "./scopes.ts";
 const tags: Readonly<Record<string, string>> = {
   "volume templates": "File systems that volumes begin with, uploaded as archives; each archive is a version.",
   "api keys": "Long-lived credentials of people and service accounts.",
+  features: "What the operator has turned on for the workspace.",
+  images: "What sandboxes can be made from.",
   integrations: "Credentials and settings for services outside, and the models these offer.",
+  locations: "Where this installation runs.",
+  policies: "Where sandboxes of the workspace may be created.",
   sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",
   "service accounts": "Programs that act in a workspace.",
   users: "The people of a workspace, their roles and invitations.",
