@@ -1,22 +1,23 @@
 // The OpenAPI document of the control plane.
 import Type from "typebox";
 import { ErrorBody } from "./error.ts";
+import { oauthPaths, oauthScopes } from "./oauth.ts";
 import { buildOpenApi, type Document } from "./openapi.ts";
 import { controlPlaneOperations } from "./operations.ts";
 import { apiVersions, bareListVersion } from "./page.ts";
-import { scopes } from "./scopes.ts";
 
 const tags: Readonly<Record<string, string>> = {
-  "volume templates": "File systems that volumes begin with, uploaded as archives; each archive is a version.",
   "api keys": "Long-lived credentials of people and service accounts.",
   features: "What the operator has turned on for the workspace.",
   images: "What sandboxes can be made from.",
   integrations: "Credentials and settings for services outside, and the models these offer.",
   locations: "Where this installation runs.",
   policies: "Where sandboxes of the workspace may be created.",
+  quotas: "How much of everything a workspace may have.",
   sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",
   "service accounts": "Programs that act in a workspace.",
   users: "The people of a workspace, their roles and invitations.",
+  "volume templates": "File systems that volumes begin with, uploaded as archives; each archive is a version.",
   workspaces: "The tenants: everything else belongs to one.",
 };
 
@@ -45,9 +46,9 @@ export function controlPlaneDocument(origin: string): Document {
     errorBody: ErrorBody,
     tags,
     oauth: {
-      authorizationUrl: `${origin}/v0/oauth/authorize`,
-      tokenUrl: `${origin}/v0/oauth/token`,
-      scopes,
+      authorizationUrl: `${origin}/v0${oauthPaths.authorization}`,
+      tokenUrl: `${origin}/v0${oauthPaths.token}`,
+      scopes: oauthScopes,
     },
   });
 }
