@@ -12,10 +12,6 @@ const diskFull = "53100";
 /** Text that PostgreSQL cannot keep: NUL, or half of a surrogate pair. */
 const unstorableText = new Set(["22021", "22P05"]);
 
-export function isUniqueViolation(error: unknown): boolean {
-  return error instanceof DatabaseError && error.code === "23505";
-}
-
 export function isRepeatable(error: unknown): boolean {
   const cause = error instanceof AppError ? error.cause : error;
   return cause instanceof DatabaseError && cause.code !== undefined && repeatable.has(cause.code);

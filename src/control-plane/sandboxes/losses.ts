@@ -1,6 +1,7 @@
 // What becomes of a sandbox whose host has lost its instance, and of one whose instance is found again.
 import type { InfrastructureError } from "../../contract/host.ts";
 import type { Logger } from "../../core/log.ts";
+import { isUniqueViolation } from "../db/unique-violation.ts";
 import { forgiveFailures, mergeFailures } from "./failures.ts";
 import type { OwnedInstances, SandboxStore } from "./store.ts";
 
@@ -31,9 +32,13 @@ export function createLosses({ store, log }: { store: SandboxStore; log: Logger 
       const message = "The host has found the instance again";
       const record = await store.findById(id);
       const errors = forgiveFailures(record?.errors ?? []);
-      if (await store.changeStatus(id, { from: ["FAILED"], to: "DEPLOYED", message, errors, instanceId })) {
-        log.warn({ instanceId }, "the host has found an instance again");
-      }
+      const change = { from: ["FAILED"], to: "DEPLOYED", message, errors, instanceId } as const;
+      const changed = await store.changeStatus(id, change).catch((error: unknown) => {
+        // Somebody takes the name at this moment, and the failed sandbox with it.
+        if (isUniqueViolation(error)) return false;
+        throw error;
+      });
+      if (changed) log.warn({ instanceId }, "the host has found an instance again");
     },
   };
 }
