@@ -66,7 +66,9 @@ function createRecordAdapter(model: string, { store, sealKey }: AdapterOptions):
         if (model === "DeviceCode") await store.extend(model, key, new Date(+now + deviceCodeKeptMs).toISOString());
         return;
       }
-      // Used by someone else since it was read: one of the two is not who it was issued to.
+      // Used since it was read. A device that asked twice at once is still to be given what its first question gets.
+      if (model === "DeviceCode") throw new errors.InvalidGrant("already used");
+      // Otherwise one of the two is not who it was issued to.
       const record = await store.findBy("id", model, key);
       if (record?.grant_id != null) await store.removeGrant(record.grant_id);
       throw new errors.InvalidGrant("already used");

@@ -17,7 +17,7 @@ import { type ClientService, createClientService } from "./clients.ts";
 import type { OauthConfig } from "./config.ts";
 import { mountOauthForOperator } from "./operator-routes.ts";
 import { createProvider } from "./provider.ts";
-import { createRecordStore, type RecordStore, revokedToken } from "./record-store.ts";
+import { createRecordStore, purgeMax, type RecordStore, revokedToken } from "./record-store.ts";
 import { mountAuthorizationServerMetadata, mountOauth } from "./routes.ts";
 import { createSigningKeyStore } from "./signing-key-store.ts";
 import { SigningKeys } from "./signing-keys.ts";
@@ -44,9 +44,7 @@ export type Oauth = {
   operatorMount: (app: FastifyInstance) => void;
 };
 
-const purgeIntervalMs = 60_000;
-const keysIntervalMs = 60_000;
-const purgePortion = 1_000;
+const upkeepIntervalMs = 60_000;
 const purgeRoundsMax = 100;
 
 export async function openOauth(options: OauthOptions): Promise<Oauth> {
@@ -95,20 +93,11 @@ export async function openOauth(options: OauthOptions): Promise<Oauth> {
   };
   await keys.maintain();
   const bridge = createBridge({ issuer, provider: currentProvider });
-  const loop = (name: string, intervalMs: number, work: () => Promise<void>) =>
-    opened.use(startLoop({ name, intervalMs, log, work }));
-  loop("oauth-keys", keysIntervalMs, () => keys.maintain());
-  loop("oauth-records", purgeIntervalMs, () => purge(records));
-  const routes = {
-    provider: currentProvider,
-    bridge,
-    origin: config.origin,
-    sealKey,
-    users,
-    flush: records.flush,
-    accessTokens,
-    aliases,
-  };
+  opened.use(startLoop({ name: "oauth-keys", intervalMs: upkeepIntervalMs, log, work: () => keys.maintain() }));
+  opened.use(startLoop({ name: "oauth-records", intervalMs: upkeepIntervalMs, log, work: () => purge(records) }));
+  const { origin } = config;
+  const { flush } = records;
+  const routes = { provider: currentProvider, bridge, origin, sealKey, users, flush, accessTokens, aliases };
   return {
     accessTokens,
     signingKeys: keys,
@@ -146,7 +135,7 @@ async function revokeToken(records: RecordStore, sealKey: SealKey, token: Access
 async function purge(records: RecordStore): Promise<void> {
   const now = new Date().toISOString();
   for (let round = 0; round < purgeRoundsMax; round += 1) {
-    if ((await records.purge(now)) < purgePortion) return;
+    if ((await records.purge(now)) < purgeMax) return;
   }
 }
 

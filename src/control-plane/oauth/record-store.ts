@@ -6,7 +6,7 @@ export type OauthRecord = OauthRecordsTable;
 export type RecordStore = ReturnType<typeof createRecordStore>;
 
 /** Expired records are removed in portions, so that no statement holds the database for long. */
-const purgeMax = 1_000;
+export const purgeMax = 1_000;
 
 /** Kept in this table beside the records themselves: ids of access tokens that were revoked one by one. */
 export const revokedToken = "RevokedToken";
