@@ -19,12 +19,17 @@ function send(server: Server, { method, path, body }: Operation, key: string | n
   return server.call(method, fill(path, named), { key, ...(body && { body: bodyFor(path, name) }) });
 }
 
+const locationPolicy = {
+  type: "location",
+  resourceTypes: ["sandbox"],
+  locations: [{ type: "location", name: "local" }],
+};
+
 /** One that every operation below the path can read: what is missing stays missing. */
 function bodyFor(path: string, name: string): object {
   if (path === "/workspaces/availability") return { name };
   if (path.startsWith("/users")) return { email: "theirs@example.com", role: "member" };
-  if (path.includes("/policies"))
-    return { metadata: { name }, spec: { type: "location", locations: [], resourceTypes: [] } };
+  if (path.includes("/policies")) return { metadata: { name }, spec: locationPolicy };
   if (path.startsWith("/integrations")) return { metadata: { name }, spec: { integration: "openai" } };
   return { name, metadata: { name }, spec: {} };
 }
@@ -116,6 +121,7 @@ async function fillWorkspace(server: Server): Promise<Record<string, string>> {
   await make("POST", "/sandboxes", { metadata: { ...metadata, externalId: "theirs" }, spec: {} });
   await make("POST", "/integrations/connections", { metadata, spec: { integration: "github" } });
   await make("POST", "/volume_templates?upload=true&version=v1", { metadata, spec: { defaultSize: 100 } });
+  await make("POST", "/policies", { metadata, spec: locationPolicy });
   const { client_id: clientId } = await make("POST", "/service_accounts", { name: "theirs" });
   const key = await make("POST", `/service_accounts/${clientId}/api_keys`, { name: "theirs" });
   await make("POST", "/users", { email: "theirs@example.com" });
@@ -132,6 +138,7 @@ async function fillWorkspace(server: Server): Promise<Record<string, string>> {
     apiKeyId: key.id,
     subOrEmail: "theirs@example.com",
     featureKey: "theirs",
+    policyName: "theirs",
     workspaceName: "main",
     accountId: "main",
   };
