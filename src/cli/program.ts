@@ -94,6 +94,31 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/keys-show.ts")).defineKeysShow,
   },
   {
+    path: ["oauth", "clients"],
+    summary: "list the programs that people may sign in to",
+    load: async () => (await import("./commands/oauth.ts")).defineOauthClients,
+  },
+  {
+    path: ["oauth", "add-client"],
+    summary: "register a program that people may sign in to",
+    load: async () => (await import("./commands/oauth.ts")).defineOauthAddClient,
+  },
+  {
+    path: ["oauth", "remove-client"],
+    summary: "remove a program, with all tokens it was given",
+    load: async () => (await import("./commands/oauth.ts")).defineOauthRemoveClient,
+  },
+  {
+    path: ["oauth", "keys"],
+    summary: "list the keys that access tokens are verified with",
+    load: async () => (await import("./commands/oauth.ts")).defineOauthKeys,
+  },
+  {
+    path: ["oauth", "rotate-keys"],
+    summary: "sign access tokens with a new key from now on",
+    load: async () => (await import("./commands/oauth.ts")).defineOauthRotateKeys,
+  },
+  {
     path: ["quotas", "list"],
     summary: "list how much a workspace may have",
     load: async () => (await import("./commands/quotas.ts")).defineQuotasList,
@@ -120,6 +145,7 @@ const groupSummaries: Readonly<Record<string, string>> = {
   sandbox: "create, list, show and delete sandboxes",
   features: "turn features of workspaces on and off (operator of the machine)",
   quotas: "limit what workspaces may have (operator of the machine)",
+  oauth: "programs that people sign in to, and signing keys (operator of the machine)",
   keys: "show and rotate the sealing key (operator of the machine)",
 };
 

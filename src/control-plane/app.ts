@@ -117,7 +117,8 @@ export function failWith(format: (failure: Failure, request: FastifyRequest) => 
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const failure = describeFailure(error);
     request.failure = failure;
-    if (failure.status === 401) reply.header("www-authenticate", 'Bearer realm="catnap"');
+    const challenge = challengeFor(failure, request);
+    if (challenge !== undefined) reply.header("www-authenticate", challenge);
     const { retryAfterMs } = failure.details;
     if (typeof retryAfterMs === "number") reply.header("retry-after", Math.ceil(retryAfterMs / 1_000));
     reply.code(failure.status).header("content-type", "application/json; charset=utf-8");
@@ -125,6 +126,17 @@ export function failWith(format: (failure: Failure, request: FastifyRequest) => 
     reply.header("server-timing", timingOf(request.raw).header());
     reply.send(JSON.stringify(format(failure, request)));
   };
+}
+
+/** RFC 6750, section 3: whoever sent a credential is told what was wrong with it. */
+function challengeFor({ status, details }: Failure, { headers }: FastifyRequest): string | undefined {
+  const realm = 'Bearer realm="catnap"';
+  if (status === 403 && typeof details.scope === "string") {
+    return `${realm}, error="insufficient_scope", scope="${details.scope}"`;
+  }
+  if (status !== 401) return undefined;
+  const isGiven = headers.authorization !== undefined || headers["x-blaxel-authorization"] !== undefined;
+  return isGiven ? `${realm}, error="invalid_token"` : realm;
 }
 
 /** Reads that succeed are frequent and change nothing: they are logged at `debug` only. */

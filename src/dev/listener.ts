@@ -1,7 +1,8 @@
-// The one HTTP listener of a single-process platform: `/v0` and `/docs` are the control plane's, everything else is traffic to sandboxes.
+// The one HTTP listener of a single-process platform: `/v0`, `/docs` and its OAuth metadata are the control plane's, the rest is traffic to sandboxes.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
+import { authorizationServerMetadataPath } from "../contract/oauth.ts";
 import { AppError } from "../core/errors.ts";
 import { timingOf } from "../core/timing.ts";
 import {
@@ -116,7 +117,7 @@ function dispatch({ controlPlane, edge }: Handlers, request: IncomingMessage, re
 }
 
 function isControlPlane(url: string): boolean {
-  return isBelow(url, "/v0") || isBelow(url, "/docs");
+  return isBelow(url, "/v0") || isBelow(url, "/docs") || isBelow(url, authorizationServerMetadataPath);
 }
 
 function isBelow(url: string, path: string): boolean {

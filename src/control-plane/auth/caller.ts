@@ -48,7 +48,9 @@ export function requireScope(scopes: readonly string[], endpoint: Endpoint): voi
   const wanted = typeof endpoint.scope === "string" ? [endpoint.scope] : endpoint.scope;
   const missing = wanted.find((scope) => !covers(scopes, scope));
   if (missing === undefined) return;
-  throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`);
+  throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`, {
+    details: { scope: wanted.join(" ") },
+  });
 }
 
 /** Who asks in a guarded request. */

@@ -55,6 +55,8 @@ describe("a service account", () => {
     const refused = await use(less.body.access_token);
     assert.equal(refused.status, 403);
     assert.match(refused.body.message, /sandboxes:list/);
+    const challenge = 'Bearer realm="catnap", error="insufficient_scope", scope="sandboxes:list"';
+    assert.equal(refused.headers.get("www-authenticate"), challenge);
     const more = await requestToken(server, { ...login, scope: "admin sandboxes:get" }, { basic: account.basic });
     assert.equal(more.body.scope, "sandboxes:get");
     const admin = await addServiceAccount(server, "admin");
@@ -140,7 +142,9 @@ describe("a service account", () => {
     assert.equal((await server.call("DELETE", `/v0/service_accounts/${doomed.clientId}`)).status, 200);
     const refused = await use(body.access_token);
     assert.equal(refused.status, 401);
-    assert.match(refused.headers.get("www-authenticate") ?? "", /^Bearer /);
+    assert.equal(refused.headers.get("www-authenticate"), 'Bearer realm="catnap", error="invalid_token"');
+    const anonymous = await server.call("GET", "/v0/sandboxes", { key: null });
+    assert.equal(anonymous.headers.get("www-authenticate"), 'Bearer realm="catnap"');
     assert.equal(await server.controlPlane.oauth.accessTokens.verify(body.access_token), undefined);
     assert.equal((await requestToken(server, login, { basic: doomed.basic })).status, 401);
   });
