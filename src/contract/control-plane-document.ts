@@ -8,6 +8,7 @@ import { apiVersions, bareListVersion } from "./page.ts";
 
 const tags: Readonly<Record<string, string>> = {
   "api keys": "Long-lived credentials of people and service accounts.",
+  "audit log": "Who changed what in a workspace, and who was refused.",
   features: "What the operator has turned on for the workspace.",
   images: "What sandboxes can be made from.",
   integrations: "Credentials and settings for services outside, and the models these offer.",

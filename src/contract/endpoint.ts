@@ -17,6 +17,8 @@ export type Endpoint = {
    * `workspaceName` names. Else it is chosen by header or query.
    */
   workspace?: "none" | "path";
+  /** `false`: changes nothing although its method says so; the audit log does not tell of it. */
+  changes?: false;
   params?: TSchema;
   query?: TSchema;
   /** For documents; handlers read and check headers themselves. */

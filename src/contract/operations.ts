@@ -1,5 +1,6 @@
 // Every declared operation of the two HTTP surfaces by its name: documents, guards and tests walk these and can forget none.
 import * as apiKey from "./api-key.ts";
+import * as auditLog from "./audit-log.ts";
 import type { Endpoint } from "./endpoint.ts";
 import * as feature from "./feature.ts";
 import * as image from "./image.ts";
@@ -23,6 +24,7 @@ export type Operation = Endpoint & { operationId: string };
 /** Below `/v0`. */
 export const controlPlaneOperations: readonly Operation[] = operationsOf(
   apiKey,
+  auditLog,
   feature,
   image,
   integration,

@@ -75,6 +75,7 @@ export const checkWorkspaceAvailability = endpoint({
   tag,
   scope: "workspaces:create",
   workspace: "none",
+  changes: false,
   query: Type.Object({ withReason: Type.Optional(Type.Boolean()) }),
   body: Type.Object({ name: Name }),
   response: Type.Union([Type.Boolean(), WorkspaceAvailability]),

@@ -2,8 +2,10 @@
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { apiVersions, bareListVersion } from "../contract/page.ts";
 import { AppError } from "../core/errors.ts";
+import { randomToken } from "../core/ids.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
+import type { AuditObserver } from "./audit/observe.ts";
 import type { Caller } from "./auth/caller.ts";
 import type { Guard } from "./auth/guard.ts";
 import { describeFailure, type Failure, formatErrorBody } from "./failure.ts";
@@ -18,6 +20,8 @@ declare module "fastify" {
 
 export type AppOptions = {
   guard: Guard;
+  audit: AuditObserver;
+  trustedProxies: readonly string[];
   bodyMaxBytes: number;
   log: Logger;
   /** Mounts the operations below `/v0`. */
@@ -36,7 +40,9 @@ export function createApp({ guard, ...server }: AppOptions): Promise<FastifyInst
   });
 }
 
-export type ServerOptions = Omit<AppOptions, "guard"> & {
+export type ServerOptions = Omit<AppOptions, "guard" | "audit" | "trustedProxies"> & {
+  audit?: AuditObserver;
+  trustedProxies?: readonly string[];
   /** Runs before the body is read; throws when the request may not go on. */
   admit: (request: FastifyRequest) => Promise<void>;
 };
@@ -44,6 +50,8 @@ export type ServerOptions = Omit<AppOptions, "guard"> & {
 /** What every surface of the control plane has in common, whoever it lets in. */
 export async function createServer({
   admit,
+  audit,
+  trustedProxies = [],
   bodyMaxBytes,
   log,
   routes,
@@ -52,6 +60,8 @@ export async function createServer({
   const app = fastify({
     logger: false,
     bodyLimit: bodyMaxBytes,
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
+    genReqId: nameRequest,
     routerOptions: { maxParamLength: 512 },
     frameworkErrors: (error, request, reply) => sendFailure(error, request, reply),
   });
@@ -66,13 +76,24 @@ export async function createServer({
   app.decorateRequest("caller", undefined);
   app.decorateRequest("apiVersion", bareListVersion);
   app.decorateRequest("failure", undefined);
+  app.decorateRequest("audited", undefined);
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler((request, reply) => {
     sendFailure(new AppError("not_found", "There is nothing at this path."), request, reply);
   });
   app.addHook("onRequest", admit);
+  if (audit !== undefined) {
+    app.addHook("onSend", async (request, reply, payload) => {
+      await audit.beforeAnswer(request, reply, payload);
+      return payload;
+    });
+    app.addHook("onResponse", (request, reply, done) => {
+      audit.afterAnswer(request, reply);
+      done();
+    });
+  }
   app.addHook("onSend", (request, reply, payload, done) => {
-    reply.header("server-timing", timingOf(request.raw).header());
+    reply.header("server-timing", timingOf(request.raw).header()).header("x-request-id", request.id);
     done(null, payload);
   });
   app.addHook("onResponse", (request, reply, done) => {
@@ -93,6 +114,15 @@ export async function createServer({
   await openRoutes?.(app);
   await app.ready();
   return app;
+}
+
+const processName = randomToken(6);
+let requestCount = 0;
+
+/** Tells requests apart across processes and restarts. What a caller names its request is not taken over: logs must not hold it. */
+function nameRequest(): string {
+  requestCount += 1;
+  return `${processName}-${requestCount.toString(36)}`;
 }
 
 function readApiVersion(header: string | string[] | undefined): string {
@@ -146,6 +176,7 @@ function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply): 
     failure === undefined ? (request.method === "GET" ? "debug" : "info") : failure.status >= 500 ? "error" : "info";
   if (!log.isLevelEnabled(level)) return;
   const fields = {
+    requestId: request.id,
     method: request.method,
     route: request.routeOptions.url ?? "unknown",
     sandbox: (request.params as { sandboxName?: string } | undefined)?.sandboxName,

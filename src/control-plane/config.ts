@@ -1,8 +1,11 @@
 // Settings of the control plane: environment variables and flags, as a record of texts, become one typed and checked value.
+import { isIP } from "node:net";
 import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
-import { invalidSetting, readDurationMs, readInteger, readText, type Settings } from "../core/settings.ts";
+import { invalidSetting, readDurationMs, readInteger, readList, readText, type Settings } from "../core/settings.ts";
+import type { AuditConfig } from "./audit/service.ts";
+import type { RequestLimitsConfig } from "./auth/request-limits.ts";
 import { requirePostgresUrl } from "./db/postgres-pool.ts";
 import { type LocationConfig, readLocationConfig } from "./locations/config.ts";
 import { type OauthConfig, readOauthConfig } from "./oauth/config.ts";
@@ -36,6 +39,10 @@ export type ControlPlaneConfig = {
   idempotencyTtlMs: number;
   reconcileIntervalMs: number;
   bodyMaxBytes: number;
+  requestLimits: RequestLimitsConfig;
+  /** Addresses and networks of proxies whose `X-Forwarded-For` is believed. */
+  trustedProxies: string[];
+  audit: AuditConfig;
   outgoing: OutgoingOptions;
   oauth: OauthConfig;
   volumeTemplates: VolumeTemplateConfig;
@@ -77,6 +84,12 @@ export function readControlPlaneConfig(
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,
     bodyMaxBytes: 2_097_152,
+    requestLimits: readRequestLimits(settings),
+    trustedProxies: readProxies(settings),
+    audit: {
+      retentionMs: readDurationMs(settings, "CATNAP_AUDIT_RETENTION", "90d"),
+      entriesMax: readInteger(settings, "CATNAP_AUDIT_ENTRIES_MAX", 1_000_000, { min: 1_000, max: 1_000_000_000 }),
+    },
     outgoing: readOutgoingConfig(settings),
     oauth: readOauthConfig(settings),
     volumeTemplates: readVolumeTemplateConfig(settings, dataDir),
@@ -87,6 +100,30 @@ export function readControlPlaneConfig(
       port: port === "" ? undefined : Number(port),
     },
   };
+}
+
+/** Twice what is allowed in a second may come at once. */
+function readRequestLimits(settings: Settings): RequestLimitsConfig {
+  const perSecond = readInteger(settings, "CATNAP_REQUESTS_PER_SECOND", 1_000, { min: 1, max: 1_000_000 });
+  const rejections = readInteger(settings, "CATNAP_REJECTIONS_PER_MINUTE", 60, { min: 1, max: 60_000_000 });
+  return {
+    requests: { perSecond, burst: 2 * perSecond },
+    rejections: { perSecond: rejections / 60, burst: rejections },
+  };
+}
+
+function readProxies(settings: Settings): string[] {
+  const proxies = readList(settings, "CATNAP_TRUSTED_PROXIES", "");
+  if (proxies.every(isNetwork)) return proxies;
+  const rule = "addresses or networks such as 10.0.0.1 or 10.0.0.0/8, separated by commas";
+  throw invalidSetting("CATNAP_TRUSTED_PROXIES", rule);
+}
+
+function isNetwork(text: string): boolean {
+  const [address = "", bits, more] = text.split("/");
+  const family = isIP(address);
+  if (family === 0 || more !== undefined) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
 /** The region is a label of host-form addresses. */

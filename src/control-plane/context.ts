@@ -4,6 +4,7 @@ import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
 import { loadSealKey } from "../core/seal.ts";
 import { type AppOptions, createApp } from "./app.ts";
+import { type Audit, openAudit } from "./audit/open.ts";
 import { createGuard } from "./auth/guard.ts";
 import type { Authentication } from "./auth/service.ts";
 import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
@@ -45,6 +46,7 @@ export type ControlPlane = AsyncDisposable & {
   directory: Directory;
   authentication: Authentication;
   identity: Identity;
+  audit: Audit;
   oauth: Oauth;
   bootstrap: Bootstrap;
   /** Resolves when records and host agree; run once before requests are served. */
@@ -88,8 +90,9 @@ export async function openControlPlane({
   });
   const features = openFeatures({ ...parts, findWorkspaceId });
   const volumeTemplates = await openVolumeTemplates(parts);
+  const audit = openAudit(parts);
   // One line a noun; see Mount.
-  const nouns = [sandboxes, volumeTemplates, quotas, integrations, features, images, policies];
+  const nouns = [sandboxes, volumeTemplates, quotas, integrations, features, images, policies, audit];
   const mounts: Mount[] = [
     ...nouns.map(({ mount }) => mount),
     (scope) => identity.mount(scope, { sandboxes: sandboxes.count }),
@@ -97,11 +100,13 @@ export async function openControlPlane({
   ];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [
-    ...[features, quotas, oauth].map(({ operatorMount }) => operatorMount),
+    ...[features, quotas, oauth, audit].map(({ operatorMount }) => operatorMount),
     (operator) => mountSealKeys(operator, sealKey),
   ];
   const servers = await openServers({
-    guard: createGuard(authentication),
+    guard: createGuard(authentication, config.requestLimits),
+    audit: audit.observer,
+    trustedProxies: config.trustedProxies,
     bodyMaxBytes: config.bodyMaxBytes,
     log,
     opened,
@@ -119,6 +124,7 @@ export async function openControlPlane({
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
     identity,
+    audit,
     oauth,
     bootstrap,
     reconcile: sandboxes.reconcile,

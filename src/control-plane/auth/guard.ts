@@ -5,18 +5,21 @@ import { AppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
 import { type Caller, type Principal, requireRole, requireScope } from "./caller.ts";
 import { readCredential, readWorkspaceChoice } from "./credential.ts";
+import { RequestLimits, type RequestLimitsConfig } from "./request-limits.ts";
 import type { Authentication } from "./service.ts";
 
 export type Guard = (request: FastifyRequest) => Promise<void>;
 
-export function createGuard(authentication: Authentication): Guard {
+export function createGuard(authentication: Authentication, config: RequestLimitsConfig): Guard {
+  const limits = new RequestLimits(config);
   return async (request) => {
     const { endpoint } = request.routeOptions.config;
     if (endpoint === undefined) return;
     const startedAt = performance.now();
     try {
-      const principal = await authentication.authenticate(readCredential(request.raw.headers));
+      const principal = await identify(authentication, limits, request);
       request.principal = principal;
+      limits.countRequest(principal.credentialId);
       if (endpoint.workspace === "none") return requireScope(principal.granted, endpoint);
       const caller = await chooseWorkspace(authentication, principal, endpoint, request);
       request.caller = caller;
@@ -26,6 +29,20 @@ export function createGuard(authentication: Authentication): Guard {
       timingOf(request.raw).add("auth", performance.now() - startedAt);
     }
   };
+}
+
+async function identify(
+  authentication: Authentication,
+  limits: RequestLimits,
+  request: FastifyRequest,
+): Promise<Principal> {
+  const credential = readCredential(request.raw.headers);
+  try {
+    return await authentication.authenticate(credential);
+  } catch (error) {
+    if (error instanceof AppError && error.code === "unauthenticated") limits.countRejection(request.ip);
+    throw error;
+  }
 }
 
 async function chooseWorkspace(

@@ -4,6 +4,7 @@ import { type Migration, Migrator } from "kysely/migration";
 import { AppError } from "../../core/errors.ts";
 import * as firstTables from "./migrations/0001-first-tables.ts";
 import * as identity from "./migrations/0004-identity.ts";
+import * as auditLog from "./migrations/0005-audit-log.ts";
 import * as oauth from "./migrations/0006-oauth.ts";
 import * as instancesAndQuotas from "./migrations/0007-instances-and-quotas.ts";
 import * as integrationConnections from "./migrations/0008-integration-connections.ts";
@@ -15,6 +16,7 @@ import type { Tables } from "./tables.ts";
 const migrations: Record<string, Migration> = {
   "0001-first-tables": firstTables as Migration,
   "0004-identity": identity as Migration,
+  "0005-audit-log": auditLog as Migration,
   "0006-oauth": oauth as Migration,
   "0007-instances-and-quotas": instancesAndQuotas as Migration,
   "0008-integration-connections": integrationConnections as Migration,

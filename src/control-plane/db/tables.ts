@@ -1,5 +1,6 @@
 // All tables by name, for typed queries. SQL stays within what SQLite and PostgreSQL share; JSON is text, booleans are integers.
 import type { ApiKeysTable } from "./tables/api-keys.ts";
+import type { AuditLogTable } from "./tables/audit-log.ts";
 import type { FeaturesTable } from "./tables/features.ts";
 import type { IdempotencyKeysTable } from "./tables/idempotency-keys.ts";
 import type { InstallationTable } from "./tables/installation.ts";
@@ -31,6 +32,7 @@ export type Tables = {
   invitations: InvitationsTable;
   service_accounts: ServiceAccountsTable;
   api_keys: ApiKeysTable;
+  audit_log: AuditLogTable;
   sandboxes: SandboxesTable;
   sandbox_events: SandboxEventsTable;
   sandbox_counts: SandboxCountsTable;

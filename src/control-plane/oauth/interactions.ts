@@ -91,8 +91,10 @@ async function login(options: InteractionOptions, step: Step): Promise<FastifyRe
   try {
     const user = await options.users.verifyPassword(email, single(form, "password") ?? "", request.ip);
     if (user === undefined) {
+      request.audited = { resource: "wrong password" };
       return showLogin(options, reply, details, { email, error: "The e-mail address or the password is wrong." });
     }
+    request.audited = { principal_id: user.id, principal_name: user.name, principal_kind: "user" };
     return finish(options, step, { login: { accountId: user.id, amr: ["pwd"] } }, user.id);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== "rate_limited") throw error;

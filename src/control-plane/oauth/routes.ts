@@ -73,6 +73,7 @@ function mountTokens(app: FastifyInstance, { bridge, accessTokens, aliases }: Oa
   const polls = new TokenBuckets(pollsPerDevice);
   app.post(oauthPaths.token, (request, reply) => {
     const parameters = withClient(request, parametersOf(request));
+    request.audited = { resource: single(parameters, "client_id")?.slice(0, 64) ?? null };
     const deviceCode = single(parameters, "device_code");
     const polling = single(parameters, "grant_type") === deviceCodeGrant && deviceCode !== undefined;
     if (polling && polls.take(deviceCode.slice(0, 100)) > 0) {

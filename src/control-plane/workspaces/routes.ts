@@ -29,7 +29,11 @@ export function mountWorkspaces(
   { workspaces, workspaceUsers, invitations }: WorkspaceRoutes,
 ): void {
   implement(app, listWorkspaces, (_input, request) => workspaces.list(principalOf(request)));
-  implement(app, createWorkspace, ({ body }, request) => workspaces.create(personOf(request), body));
+  implement(app, createWorkspace, async ({ body }, request) => {
+    const created = await workspaces.create(personOf(request), body);
+    request.audited = { workspace_id: created.id, workspace: created.name, resource: created.name };
+    return created;
+  });
   implement(app, checkWorkspaceAvailability, async ({ body, query }) => {
     const availability = await workspaces.checkName(body.name);
     return query.withReason === true ? availability : availability.available;
@@ -47,6 +51,7 @@ export function mountWorkspaces(
   });
   implement(app, acceptInvitation, async ({ params }, request) => {
     const { workspaceId } = await invitations.accept(personOf(request), params.workspaceName);
+    request.audited = { workspace_id: workspaceId, workspace: params.workspaceName };
     return workspaces.getById(workspaceId);
   });
   implement(app, declineInvitation, async ({ params }, request) => {
