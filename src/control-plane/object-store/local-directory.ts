@@ -3,8 +3,11 @@ import { mkdirSync, rmSync } from "node:fs";
 import { type FileHandle, open, readdir, rename, rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
+/** Bytes that wait for the disk before their sender has to. */
+const queueMaxBytes = 1024 * 1024;
+
 export type ObjectWriter = {
-  /** Resolves when the bytes have been handed to the system. */
+  /** Resolves when more may come; an error is thrown at the latest by `commit`. */
   write(chunk: Buffer): Promise<void>;
   /** Resolves when the object has its name and survives a loss of power. */
   commit(): Promise<void>;
@@ -49,16 +52,42 @@ function createWriter(
   { temporary, path, objects }: { temporary: string; path: string; objects: string },
 ): ObjectWriter {
   let closed = false;
+  let queue: Buffer[] = [];
+  let queuedBytes = 0;
+  let writing: Promise<void> | undefined;
+  let failure: unknown;
   const close = async (): Promise<void> => {
     if (closed) return;
     closed = true;
+    await writing;
     await file.close();
+  };
+  // What has come while the disk was busy is written at once.
+  const writeQueue = async (): Promise<void> => {
+    try {
+      while (queue.length > 0 && failure === undefined) {
+        const batch = queue;
+        queue = [];
+        queuedBytes = 0;
+        await writeAll(file, batch);
+      }
+    } catch (error) {
+      failure = error;
+    } finally {
+      writing = undefined;
+    }
   };
   return {
     async write(chunk) {
-      for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten;
+      queue.push(chunk);
+      queuedBytes += chunk.length;
+      writing ??= writeQueue();
+      if (queuedBytes >= queueMaxBytes) await writing;
+      if (failure !== undefined) throw failure;
     },
     async commit() {
+      await writing;
+      if (failure !== undefined) throw failure;
       await file.datasync();
       await close();
       await rename(temporary, path);
@@ -69,6 +98,15 @@ function createWriter(
       await rm(temporary, { force: true });
     },
   };
+}
+
+/** A system that has too little space left writes a part first and fails at the rest. */
+async function writeAll(file: FileHandle, batch: Buffer[]): Promise<void> {
+  const { bytesWritten } = await file.writev(batch);
+  let rest = Buffer.alloc(0);
+  if (bytesWritten < batch.reduce((sum, { length }) => sum + length, 0))
+    rest = Buffer.concat(batch).subarray(bytesWritten);
+  while (rest.length > 0) rest = rest.subarray((await file.write(rest)).bytesWritten);
 }
 
 async function syncDirectory(path: string): Promise<void> {

@@ -65,6 +65,8 @@ export async function openVolumeTemplates(options: VolumeTemplatesOptions): Prom
   const start = (name: string, intervalMs: number, work: Work) =>
     opened.use(startLoop({ name, intervalMs, log, work }));
   const sweeps = start("volume template archives", config.sweepIntervalMs, sweep);
+  // What a crash has left.
+  sweeps.poke();
   const collections =
     collector && start("volume template uploads", config.collectIntervalMs, (signal) => collector.collect(signal));
   const pokeCollector = atMostEvery(pokeIntervalMs, () => collections?.poke());
