@@ -2,6 +2,7 @@
 #include "accept.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -133,4 +134,37 @@ bool accept_starved(void) { return starved; }
 void accept_retry(void) {
   starved = false;
   loop_watch(&listening, EPOLLIN);
+}
+
+void accept_save(struct state_writer *writer) {
+  state_put_fd(writer, listening.fd);
+  uint32_t count = 0;
+  for (unsigned i = 0; i < GREETINGS_MAX; i++) count += greetings[i].source.events != 0;
+  put_u32(state_room(writer, 4), count);
+  for (unsigned i = 0; i < GREETINGS_MAX; i++) {
+    const struct greeting *greeting = &greetings[i];
+    if (greeting->source.events == 0) continue;
+    state_put_fd(writer, greeting->source.fd);
+    struct packer *packer = state_room(writer, 16);
+    put_u8(packer, greeting->refused ? 1 : 0);
+    put_u8(packer, (uint8_t)greeting->received);
+    put_bytes(packer, greeting->hello, HELLO_BYTES);
+  }
+}
+
+bool accept_load(struct state_reader *reader) {
+  int fd = state_take_fd(reader);
+  if (!reader->checks && (fd < 0 || !accept_open(fd))) return false;
+  uint32_t count = state_take_count(reader, GREETINGS_MAX);
+  for (uint32_t i = 0; i < count; i++) {
+    struct greeting *greeting = &greetings[i];
+    greeting->source = (struct source){.fd = state_take_fd(reader), .ready = greeting_ready};
+    greeting->refused = state_take_bool(reader);
+    greeting->received = take_u8(&reader->cursor);
+    const uint8_t *hello = take_bytes(&reader->cursor, HELLO_BYTES);
+    if (hello == NULL || greeting->received >= HELLO_BYTES + (greeting->refused ? 1u : 0u)) return false;
+    memcpy(greeting->hello, hello, HELLO_BYTES);
+    if (!reader->checks && !loop_watch(&greeting->source, EPOLLIN)) close(greeting->source.fd);
+  }
+  return !reader->cursor.bad;
 }

@@ -4,9 +4,15 @@
 
 #include <stdbool.h>
 
+#include "state.h"
+
 bool accept_open(int listening_fd);
 // Whether descriptors or memory were refused: call accept_retry after a while.
 bool accept_starved(void);
 void accept_retry(void);
+
+void accept_save(struct state_writer *writer);
+// Instead of accept_open, after an upgrade.
+bool accept_load(struct state_reader *reader);
 
 #endif

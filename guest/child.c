@@ -12,16 +12,13 @@
 
 #include "terminal.h"
 
-enum { SCORE_ABOVE_INIT = 300, SCORE_MAX = 1000, CLOSE_ON_EXEC = 4, DESCRIPTORS_MAX = 65536 };
+enum { SCORE_ABOVE_INIT = 300, SCORE_MAX = 1000, CLOSE_ON_EXEC = 4 };
 
 static int proc_fd = -1;
 static char score[12];
 static struct rlimit descriptors;
 
-void child_prepare(void) {
-  // Opened now: what is mounted over /proc later is the sandbox's business and not followed.
-  proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  terminal_prepare();
+static void read_score(void) {
   char text[16] = "";
   int own = openat(proc_fd, "self/oom_score_adj", O_RDONLY | O_CLOEXEC);
   if (own >= 0) {
@@ -30,10 +27,32 @@ void child_prepare(void) {
   }
   int value = atoi(text) + SCORE_ABOVE_INIT;
   snprintf(score, sizeof score, "%d", value < SCORE_MAX ? value : SCORE_MAX);
+}
+
+void child_prepare(void) {
+  // Opened now: what is mounted over /proc later is the sandbox's business and not followed.
+  proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  terminal_prepare();
+  read_score();
   if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
   struct rlimit raised = {.rlim_cur = descriptors.rlim_max, .rlim_max = descriptors.rlim_max};
   if (raised.rlim_cur > DESCRIPTORS_MAX) raised.rlim_cur = DESCRIPTORS_MAX;
   if (raised.rlim_cur > descriptors.rlim_cur) setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+void child_save(struct state_writer *writer) {
+  state_put_fd(writer, proc_fd);
+  struct packer *packer = state_room(writer, 16);
+  put_u64(packer, descriptors.rlim_cur);
+  put_u64(packer, descriptors.rlim_max);
+}
+
+bool child_load(struct state_reader *reader) {
+  proc_fd = state_take_fd(reader);
+  descriptors.rlim_cur = take_u64(&reader->cursor);
+  descriptors.rlim_max = take_u64(&reader->cursor);
+  if (!reader->checks) read_score();
+  return !reader->cursor.bad;
 }
 
 void child_begin(void) {
@@ -56,4 +75,9 @@ void child_close_from(unsigned first, bool on_exec) {
   if (syscall(SYS_close_range, first, ~0U, on_exec ? CLOSE_ON_EXEC : 0) == 0) return;
   // A kernel without the call: every descriptor of ours is marked already, so only a worker has to close them.
   for (unsigned fd = first; !on_exec && fd < DESCRIPTORS_MAX; fd++) close((int)fd);
+}
+
+void child_mark_from(unsigned first) {
+  if (syscall(SYS_close_range, first, ~0U, CLOSE_ON_EXEC) == 0) return;
+  for (unsigned fd = first; fd < DESCRIPTORS_MAX; fd++) fcntl((int)fd, F_SETFD, FD_CLOEXEC);
 }

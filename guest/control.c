@@ -15,6 +15,7 @@
 #include "output.h"
 #include "spawn.h"
 #include "turns.h"
+#include "upgrade.h"
 
 enum { INPUT_BYTES = 16 * 1024 };
 
@@ -42,6 +43,7 @@ static void disconnect(void) {
   input_length = 0;
   outbox_clear();
   drop_long_frame();
+  upgrade_cancel();
   for (uint32_t i = process_count(); i > 0; i--) {
     struct process *process = process_at(i - 1);
     process->announced = process->exit_sent = process->answer_due = process->input.answer_due = false;
@@ -198,6 +200,14 @@ static void handle_resize(uint32_t channel, const uint8_t *payload, size_t lengt
   outbox_add(&packer);
 }
 
+static void handle_upgrade(uint32_t channel, const uint8_t *payload, size_t length) {
+  if (upgrade_begin(channel, decode_upgrade(payload, length))) return;
+  struct packer packer = outbox_packer();
+  struct upgrade_message busy = upgrade_outcome(channel, "busy", EBUSY);
+  encode_upgraded(&packer, &busy);
+  outbox_add(&packer);
+}
+
 // False when the frame breaks the protocol.
 static bool handle(struct frame_header header, const uint8_t *payload) {
   switch (header.type) {
@@ -217,6 +227,15 @@ static bool handle(struct frame_header header, const uint8_t *payload) {
       return true;
     case FRAME_RESIZE:
       handle_resize(header.channel, payload, header.length);
+      return true;
+    case FRAME_BINARY: {
+      struct binary_piece piece;
+      if (!decode_binary(payload, header.length, &piece)) return false;
+      upgrade_receive(&piece);
+      return true;
+    }
+    case FRAME_UPGRADE:
+      handle_upgrade(header.channel, payload, header.length);
       return true;
     case FRAME_ACK:
       return handle_ack(header.channel, payload, header.length);
@@ -289,10 +308,19 @@ static bool put_turns(void) {
   return connection.fd >= 0 && flowing && flush();
 }
 
+static void put_upgrade_answer(void) {
+  struct upgrade_message message;
+  if (outbox_room() < ANSWER_BYTES || !upgrade_answer(&message)) return;
+  struct packer packer = outbox_packer();
+  encode_upgraded(&packer, &message);
+  outbox_add(&packer);
+}
+
 void control_pump(void) {
   bool flowing = true;
   do {
     if (connection.fd >= 0 && !handle_received()) disconnect();
+    if (connection.fd >= 0) put_upgrade_answer();
     flowing = put_turns();
   } while (flowing && (turns_waiting() || has_whole_frame()));
   if (connection.fd < 0) {
@@ -326,4 +354,48 @@ static bool receive(void) {
 static void control_ready(struct source *source, uint32_t events) {
   if ((events & ~(uint32_t)EPOLLOUT) == 0 || source->fd < 0) return;
   if (!receive()) disconnect();
+}
+
+void control_save(struct state_writer *writer) {
+  state_put_fd(writer, connection.fd);
+  struct packer *packer = state_room(writer, 16);
+  put_u8(packer, resumed ? 1 : 0);
+  put_u8(packer, listing ? 1 : 0);
+  put_u32(packer, (uint32_t)input_length);
+  state_put_bytes(writer, input, input_length);
+  packer = state_room(writer, 16);
+  put_u32(packer, long_frame == NULL ? 0 : (uint32_t)long_frame_length);
+  put_u32(packer, long_frame == NULL ? 0 : (uint32_t)long_frame_filled);
+  if (long_frame != NULL) state_put_bytes(writer, long_frame, long_frame_filled);
+  outbox_save(writer);
+}
+
+static bool load_long_frame(struct state_reader *reader) {
+  size_t length = state_take_count(reader, FRAME_HEADER_BYTES + CONTROL_PAYLOAD_MAX);
+  size_t filled = state_take_count(reader, (uint32_t)length);
+  const uint8_t *bytes = take_bytes(&reader->cursor, filled);
+  if (bytes == NULL || length == 0) return !reader->cursor.bad;
+  if (filled < FRAME_HEADER_BYTES || read_frame_header(bytes).length + (size_t)FRAME_HEADER_BYTES != length) return false;
+  long_frame = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (long_frame == MAP_FAILED) {
+    long_frame = NULL;
+    return false;
+  }
+  memcpy(long_frame, bytes, filled);
+  long_frame_length = length;
+  long_frame_filled = filled;
+  return true;
+}
+
+bool control_load(struct state_reader *reader) {
+  connection.fd = state_take_fd(reader);
+  resumed = state_take_bool(reader);
+  listing = state_take_bool(reader);
+  input_length = state_take_count(reader, INPUT_BYTES);
+  const uint8_t *saved = take_bytes(&reader->cursor, input_length);
+  if (saved == NULL) return false;
+  memcpy(input, saved, input_length);
+  if (!load_long_frame(reader) || !outbox_load(reader)) return false;
+  if (connection.fd >= 0 && !loop_watch(&connection, EPOLLIN)) disconnect();
+  return true;
 }

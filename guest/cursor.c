@@ -5,7 +5,7 @@
 
 #include "protocol.h"
 
-static const uint8_t *take(struct cursor *cursor, size_t length) {
+const uint8_t *take_bytes(struct cursor *cursor, size_t length) {
   if (cursor->bad || cursor->left < length) {
     cursor->bad = true;
     return NULL;
@@ -17,7 +17,7 @@ static const uint8_t *take(struct cursor *cursor, size_t length) {
 }
 
 static uint64_t take_number(struct cursor *cursor, size_t length) {
-  const uint8_t *bytes = take(cursor, length);
+  const uint8_t *bytes = take_bytes(cursor, length);
   uint64_t value = 0;
   if (bytes != NULL) {
     for (size_t i = 0; i < length; i++) value |= (uint64_t)bytes[i] << (8 * i);
@@ -33,7 +33,7 @@ uint64_t take_u64(struct cursor *cursor) { return take_number(cursor, 8); }
 const char *take_text(struct cursor *cursor, size_t max) {
   uint32_t length = take_u32(cursor);
   if (length > max) cursor->bad = true;
-  const uint8_t *bytes = take(cursor, (size_t)length + 1);
+  const uint8_t *bytes = take_bytes(cursor, (size_t)length + 1);
   if (bytes == NULL) return NULL;
   if (memchr(bytes, 0, (size_t)length + 1) != bytes + length) {
     cursor->bad = true;

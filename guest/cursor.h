@@ -18,6 +18,8 @@ uint16_t take_u16(struct cursor *cursor);
 uint32_t take_u32(struct cursor *cursor);
 uint64_t take_u64(struct cursor *cursor);
 // A text of at most `max` bytes: u32 length, the bytes without a zero among them, one zero. Points into the payload.
+// NULL when fewer are left.
+const uint8_t *take_bytes(struct cursor *cursor, size_t length);
 const char *take_text(struct cursor *cursor, size_t max);
 // Whether everything was read and nothing is left over.
 bool cursor_finished(const struct cursor *cursor);

@@ -113,3 +113,34 @@ int input_resize(struct process *process, uint16_t columns, uint16_t rows) {
   struct winsize size = {.ws_col = columns, .ws_row = rows};
   return ioctl(input->source.fd, TIOCSWINSZ, &size) == 0 ? 0 : errno;
 }
+
+void input_save(struct state_writer *writer, const struct input *input) {
+  struct packer *packer = state_room(writer, 64);
+  put_u8(packer, input->kind);
+  put_u64(packer, input->taken);
+  put_u8(packer, input->answer_due ? 1 : 0);
+  put_u8(packer, input->answer_ready ? 1 : 0);
+  put_u32(packer, (uint32_t)input->answer_error);
+  put_u32(packer, input->answer_request);
+  state_put_fd(writer, input->source.fd);
+  state_put_fd(writer, input->terminal);
+}
+
+bool input_load(struct state_reader *reader, struct input *input) {
+  struct cursor *cursor = &reader->cursor;
+  input->kind = take_u8(cursor);
+  input->taken = take_u64(cursor);
+  input->answer_due = state_take_bool(reader);
+  input->answer_ready = state_take_bool(reader);
+  input->answer_error = (int)take_u32(cursor);
+  input->answer_request = take_u32(cursor);
+  input->source.fd = state_take_fd(reader);
+  input->terminal = state_take_fd(reader);
+  if (cursor->bad || input->kind > INPUT_TERMINAL) return false;
+  bool waits = input->answer_due && !input->answer_ready && input->source.fd >= 0;
+  if (waits && !loop_watch(&input->source, EPOLLOUT)) {
+    input->answer_ready = true;
+    input->answer_error = EAGAIN;
+  }
+  return true;
+}

@@ -4,6 +4,7 @@
 
 #include "messages.h"
 #include "process.h"
+#include "state.h"
 
 void input_begin(struct input *input);
 // A pipe's writing end, or a descriptor of a terminal's other side; `terminal` is the terminal itself, else -1.
@@ -14,6 +15,8 @@ void input_write(struct process *process, const struct input_request *request, u
 void input_put(struct process *process, struct packer *packer);
 // No more input. The program reads its end; a terminal goes on for output.
 void input_close(struct process *process);
+void input_save(struct state_writer *writer, const struct input *input);
+bool input_load(struct state_reader *reader, struct input *input);
 // An errno.
 int input_resize(struct process *process, uint16_t columns, uint16_t rows);
 

@@ -37,3 +37,21 @@ void leftover_keep(int fd) {
   *source = (struct source){.fd = fd, .ready = leftover_ready};
   if (!loop_watch(source, EPOLLIN)) close(fd);
 }
+
+void leftover_save(struct state_writer *writer) {
+  uint32_t count = 0;
+  for (unsigned i = 0; i < LEFTOVERS_MAX; i++) count += leftovers[i].events != 0;
+  put_u32(state_room(writer, 4), count);
+  for (unsigned i = 0; i < LEFTOVERS_MAX; i++) {
+    if (leftovers[i].events != 0) state_put_fd(writer, leftovers[i].fd);
+  }
+}
+
+bool leftover_load(struct state_reader *reader) {
+  uint32_t count = state_take_count(reader, LEFTOVERS_MAX);
+  for (uint32_t i = 0; i < count; i++) {
+    int fd = state_take_fd(reader);
+    if (fd >= 0) leftover_keep(fd);
+  }
+  return !reader->cursor.bad;
+}

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -18,6 +19,7 @@
 #include "output.h"
 #include "reap.h"
 #include "terminate.h"
+#include "upgrade.h"
 
 enum { LISTENING_FD = 3, RETRY_MS = 100 };
 
@@ -70,11 +72,8 @@ static int fail(const char *what) {
   return 1;
 }
 
-int main(void) {
-  static struct source signals;
+static int start(struct source *signals) {
   if (!is_listening(LISTENING_FD)) return fail("descriptor 3 is not a listening socket");
-  // First of all: nobody inside may trace this process or open its descriptors through /proc.
-  if (prctl(PR_SET_DUMPABLE, 0) != 0) return fail("prctl");
   if (!open_standard()) return fail("/dev/null");
   child_close_from(LISTENING_FD + 1, false);
   fcntl(LISTENING_FD, F_SETFD, FD_CLOEXEC);
@@ -84,11 +83,41 @@ int main(void) {
   // Outside a PID namespace orphans have to be asked for.
   if (getpid() != 1) prctl(PR_SET_CHILD_SUBREAPER, 1);
   child_prepare();
-  if (!loop_open() || !open_signals(&signals) || !accept_open(LISTENING_FD)) return fail("events");
+  return loop_open() && open_signals(signals) && accept_open(LISTENING_FD) ? 0 : fail("events");
+}
+
+// In place of another init, whose processes and descriptors these are.
+static int adopt(struct source *signals, int state_fd) {
+  struct upgrade_origin origin;
+  prctl(PR_SET_NAME, "catnap-init");
+  if (!loop_open() || !open_signals(signals)) return fail("events");
+  if (!state_load(state_fd, false, &origin)) return fail("state");
+  close(state_fd);
+  upgrade_succeeded(&origin);
+  // What ended since the other one looked.
+  reap_children();
+  control_pump();
+  return 0;
+}
+
+static int earliest(int one, int other) {
+  if (one < 0 || other < 0) return one < 0 ? other : one;
+  return one < other ? one : other;
+}
+
+int main(int count, char **arguments) {
+  static struct source signals;
+  // First of all: nobody inside may trace this process or open its descriptors through /proc.
+  if (prctl(PR_SET_DUMPABLE, 0) != 0) return fail("prctl");
+  if (count == 2 && strcmp(arguments[1], "--check") == 0) return upgrade_check();
+  bool adopts = count == 3 && strcmp(arguments[1], "--adopt") == 0;
+  int failure = adopts ? adopt(&signals, atoi(arguments[2])) : start(&signals);
+  if (failure != 0) return failure;
   for (;;) {
-    loop_turn(output_starved() || accept_starved() ? RETRY_MS : -1);
+    loop_turn(earliest(output_starved() || accept_starved() ? RETRY_MS : -1, upgrade_timeout()));
     if (output_starved()) output_retry();
     if (accept_starved()) accept_retry();
+    upgrade_turn();
     control_pump();
   }
 }

@@ -97,6 +97,20 @@ bool decode_resize(const uint8_t *payload, size_t length, struct resize_request 
   return cursor_finished(&cursor) && request->columns > 0 && request->rows > 0;
 }
 
+bool decode_binary(const uint8_t *payload, size_t length, struct binary_piece *piece) {
+  struct cursor cursor = {.at = payload, .left = length};
+  piece->offset = take_u32(&cursor);
+  piece->bytes = cursor.at;
+  piece->length = cursor.left;
+  return !cursor.bad && piece->length > 0;
+}
+
+uint32_t decode_upgrade(const uint8_t *payload, size_t length) {
+  struct cursor cursor = {.at = payload, .left = length};
+  uint32_t size = take_u32(&cursor);
+  return cursor_finished(&cursor) && size <= BINARY_BYTES_MAX ? size : 0;
+}
+
 bool decode_ack(const uint8_t *payload, size_t length, struct ack *ack) {
   struct cursor cursor = {.at = payload, .left = length};
   ack->stream = take_u8(&cursor);
@@ -213,6 +227,16 @@ void encode_exit(struct packer *packer, uint32_t channel, uint8_t kind, uint32_t
   size_t begun = frame_begin(packer, FRAME_EXIT, channel);
   put_u8(packer, kind);
   put_u32(packer, value);
+  frame_complete(packer, begun);
+}
+
+void encode_upgraded(struct packer *packer, const struct upgrade_message *message) {
+  size_t begun = frame_begin(packer, FRAME_UPGRADED, message->request);
+  put_text(packer, message->step);
+  put_u32(packer, message->value);
+  put_text(packer, message->from);
+  put_text(packer, message->to);
+  put_u8(packer, message->revision);
   frame_complete(packer, begun);
 }
 

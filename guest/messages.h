@@ -58,6 +58,16 @@ struct resize_request {
 
 bool decode_resize(const uint8_t *payload, size_t length, struct resize_request *request);
 
+struct binary_piece {
+  uint32_t offset;
+  const uint8_t *bytes;
+  size_t length;
+};
+
+bool decode_binary(const uint8_t *payload, size_t length, struct binary_piece *piece);
+// The size of the whole binary; 0 when the request is malformed.
+uint32_t decode_upgrade(const uint8_t *payload, size_t length);
+
 struct ack {
   uint8_t stream;
   uint64_t offset;
@@ -106,6 +116,18 @@ void encode_taken(struct packer *packer, uint32_t request, int error, uint64_t o
 // The header and fields of an output frame whose `length` bytes the caller puts next.
 void encode_output_head(struct packer *packer, uint32_t channel, uint8_t stream, uint64_t offset, uint32_t length);
 void encode_exit(struct packer *packer, uint32_t channel, uint8_t kind, uint32_t value);
+
+// What came of an upgrade. Without a step it succeeded; else `value` is what the step says about it, most often an errno.
+struct upgrade_message {
+  uint32_t request;
+  const char *step;
+  uint32_t value;
+  const char *from;
+  const char *to;
+  uint8_t revision;
+};
+
+void encode_upgraded(struct packer *packer, const struct upgrade_message *message);
 
 struct attributes {
   uint8_t type;

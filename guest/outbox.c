@@ -34,3 +34,17 @@ enum flush_result outbox_flush(int fd) {
   outbox_clear();
   return FLUSH_DONE;
 }
+
+void outbox_save(struct state_writer *writer) {
+  put_u32(state_room(writer, 4), (uint32_t)(end - start));
+  state_put_bytes(writer, bytes + start, end - start);
+}
+
+bool outbox_load(struct state_reader *reader) {
+  start = 0;
+  end = state_take_count(reader, OUTBOX_BYTES);
+  const uint8_t *saved = take_bytes(&reader->cursor, end);
+  if (saved == NULL) return false;
+  memcpy(bytes, saved, end);
+  return true;
+}

@@ -4,6 +4,7 @@
 
 #include "cursor.h"
 #include "protocol.h"
+#include "state.h"
 
 enum {
   OUTBOX_BYTES = 2 * OUTPUT_CHUNK_MAX,
@@ -20,5 +21,8 @@ void outbox_add(const struct packer *packer);
 void outbox_clear(void);
 // Sends without waiting: FLUSH_FULL when the socket takes no more now, FLUSH_GONE when nobody reads it any more.
 enum flush_result outbox_flush(int fd);
+
+void outbox_save(struct state_writer *writer);
+bool outbox_load(struct state_reader *reader);
 
 #endif

@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -193,4 +194,46 @@ void output_retry(void) {
       if (stream->source.fd >= 0 && !loop_watch(&stream->source, EPOLLIN)) starved = true;
     }
   }
+}
+
+void stream_save(struct state_writer *writer, const struct stream *stream) {
+  state_put_fd(writer, stream->source.fd);
+  struct packer *packer = state_room(writer, 64);
+  put_u8(packer, stream->is_terminal ? 1 : 0);
+  put_u8(packer, stream->is_draining ? 1 : 0);
+  put_u64(packer, stream->acked);
+  put_u64(packer, stream->sent);
+  put_u64(packer, stream->received);
+  put_u64(packer, stream->limit);
+  if (stream->received == stream->acked) return;
+  struct iovec piece[2];
+  int count = pieces(stream, stream->acked, (size_t)(stream->received - stream->acked), piece);
+  for (int i = 0; i < count; i++) state_put_bytes(writer, piece[i].iov_base, piece[i].iov_len);
+}
+
+bool stream_load(struct state_reader *reader, struct stream *stream) {
+  struct cursor *cursor = &reader->cursor;
+  stream->source.fd = state_take_fd(reader);
+  stream->is_terminal = state_take_bool(reader);
+  stream->is_draining = state_take_bool(reader);
+  stream->acked = take_u64(cursor);
+  stream->sent = take_u64(cursor);
+  stream->received = take_u64(cursor);
+  stream->limit = take_u64(cursor);
+  bool ordered = stream->acked <= stream->sent && stream->sent <= stream->received && stream->received <= stream->limit;
+  if (cursor->bad || !ordered || stream->received - stream->acked > WINDOW_BYTES) return false;
+  size_t length = (size_t)(stream->received - stream->acked);
+  if (length > 0) {
+    const uint8_t *bytes = take_bytes(cursor, length);
+    stream->ring = ring_take();
+    stream->ring_start = stream->acked;
+    if (bytes == NULL || stream->ring == NULL) return false;
+    memcpy(stream->ring, bytes, length);
+  }
+  if (reader->checks || stream->source.fd < 0) return true;
+  if (stream->is_draining) drain(stream);
+  listen_while_room(stream);
+  // Refused for want of memory, it is tried again.
+  if (stream->source.fd >= 0 && stream->source.events == 0 && room(stream) > 0) starved = true;
+  return true;
 }

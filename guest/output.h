@@ -4,6 +4,7 @@
 
 #include "cursor.h"
 #include "process.h"
+#include "state.h"
 
 void stream_begin(struct stream *stream, struct process *process, uint8_t number);
 // Starts reading a pipe, or a terminal's other side.
@@ -24,6 +25,9 @@ bool stream_ack(struct stream *stream, uint64_t offset);
 bool stream_put(struct stream *stream, struct packer *packer);
 // Sends from the first unacknowledged byte again.
 void stream_rewind(struct stream *stream);
+void stream_save(struct state_writer *writer, const struct stream *stream);
+// Fills a stream that was begun.
+bool stream_load(struct state_reader *reader, struct stream *stream);
 // Whether memory for a window was refused: call output_retry after a while.
 bool output_starved(void);
 void output_retry(void);

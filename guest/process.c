@@ -78,3 +78,5 @@ struct process *process_by_pid(pid_t pid) {
 uint32_t process_count(void) { return count; }
 
 struct process *process_at(uint32_t index) { return table[index]; }
+
+uint32_t *process_last_channel(void) { return &last_channel; }

@@ -6,6 +6,7 @@
 
 #include "loop.h"
 #include "protocol.h"
+#include "state.h"
 
 struct process;
 
@@ -78,6 +79,8 @@ struct process {
   bool is_ready;
 };
 
+void process_save(struct state_writer *writer);
+bool process_load(struct state_reader *reader);
 // NULL when PROCESSES_MAX are held or memory is short.
 struct process *process_add(const char *token);
 void process_forget(struct process *process);
@@ -87,5 +90,7 @@ struct process *process_by_channel(uint32_t channel);
 struct process *process_by_pid(pid_t pid);
 uint32_t process_count(void);
 struct process *process_at(uint32_t index);
+// The number the newest channel has.
+uint32_t *process_last_channel(void);
 
 #endif

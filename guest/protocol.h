@@ -5,7 +5,7 @@
 #define PROTOCOL_MAGIC "CATN"
 #define PROTOCOL_VERSION 1
 // What this init can do beyond version 1, told in the last byte of its hello; docs/guest-protocol.md lists the revisions.
-#define PROTOCOL_REVISION 1
+#define PROTOCOL_REVISION 2
 #define HELLO_BYTES 8
 #define FRAME_HEADER_BYTES 9
 
@@ -21,6 +21,8 @@ enum frame_type {
   FRAME_PING = 0x06,
   FRAME_INPUT = 0x07,
   FRAME_RESIZE = 0x08,
+  FRAME_BINARY = 0x09,
+  FRAME_UPGRADE = 0x0a,
   // Host to guest, first on a worker connection; data and end follow a write.
   FRAME_STAT = 0x21,
   FRAME_LIST = 0x22,
@@ -45,6 +47,7 @@ enum frame_type {
   FRAME_PONG = 0x47,
   FRAME_TAKEN = 0x48,
   FRAME_RESIZED = 0x49,
+  FRAME_UPGRADED = 0x4a,
   // Guest to host, on a worker connection.
   FRAME_DONE = 0x61,
   FRAME_ATTRIBUTES = 0x62,
@@ -91,6 +94,8 @@ enum limits {
   SOURCES_MAX = 10000,
   EXCLUDED_NAMES_MAX = 256,
   PROCESSES_MAX = 4096,
+  BINARY_BYTES_MAX = 16 * 1024 * 1024,
+  VERSION_TEXT_MAX = 32,
   FILE_WORKERS_MAX = 128,
   TUNNEL_WORKERS_MAX = 256,
 };

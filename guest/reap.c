@@ -8,6 +8,7 @@
 #include "process.h"
 #include "spawn.h"
 #include "turns.h"
+#include "upgrade.h"
 #include "worker.h"
 
 static void process_ended(struct process *process, int status) {
@@ -30,6 +31,6 @@ void reap_children(void) {
     if (pid <= 0) return;
     struct process *process = process_by_pid(pid);
     if (process != NULL) process_ended(process, status);
-    else worker_ended(pid);
+    else if (!upgrade_child_ended(pid, status)) worker_ended(pid);
   }
 }

@@ -124,6 +124,19 @@ static void report_ready(struct source *source, uint32_t events) {
   turns_add(process);
 }
 
+const char *spawn_step(const char *name) {
+  if (name[0] == 0) return "";
+  for (size_t i = 0; i < sizeof step_names / sizeof *step_names; i++) {
+    if (strcmp(step_names[i], name) == 0) return step_names[i];
+  }
+  return NULL;
+}
+
+void spawn_await(struct process *process, int report_fd) {
+  process->exec_report = (struct source){.fd = report_fd, .ready = report_ready};
+  if (report_fd >= 0) loop_watch(&process->exec_report, EPOLLIN);
+}
+
 void spawn_settle(struct process *process) {
   if (process->state != PROCESS_STARTING) return;
   report_ready(&process->exec_report, EPOLLIN);
@@ -133,7 +146,6 @@ void spawn_settle(struct process *process) {
 
 // In the init after the fork: its sides go to the process, the program's are closed.
 static void keep_own_ends(struct process *process, struct ends *ends, uint8_t input) {
-  process->exec_report = (struct source){.fd = ends->report[0], .ready = report_ready};
   stream_open(&process->streams[0], ends->output[0], ends->is_terminal);
   if (ends->is_terminal) stream_none(&process->streams[1]);
   else stream_open(&process->streams[1], ends->errors[0], false);
@@ -142,7 +154,7 @@ static void keep_own_ends(struct process *process, struct ends *ends, uint8_t in
   if (!ends->is_terminal) close(ends->output[1]);
   if (ends->errors[1] >= 0) close(ends->errors[1]);
   close(ends->report[1]);
-  loop_watch(&process->exec_report, EPOLLIN);
+  spawn_await(process, ends->report[0]);
 }
 
 int spawn_process(const struct spawn_request *request, struct process **started, const char **step) {

@@ -11,6 +11,13 @@ static int pts_fd = -1;
 
 void terminal_prepare(void) { pts_fd = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC); }
 
+void terminal_save(struct state_writer *writer) { state_put_fd(writer, pts_fd); }
+
+bool terminal_load(struct state_reader *reader) {
+  pts_fd = state_take_fd(reader);
+  return !reader->cursor.bad;
+}
+
 static bool fail(int own_side) {
   int error = errno;
   if (own_side >= 0) close(own_side);

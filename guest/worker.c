@@ -109,3 +109,22 @@ void worker_ended(pid_t pid) {
     return;
   }
 }
+
+void worker_save(struct state_writer *writer) {
+  put_u32(state_room(writer, 4), worker_count);
+  for (unsigned i = 0; i < worker_count; i++) {
+    struct packer *packer = state_room(writer, 8);
+    put_u32(packer, (uint32_t)workers[i].pid);
+    put_u32(packer, (uint32_t)workers[i].kind);
+  }
+}
+
+bool worker_load(struct state_reader *reader) {
+  worker_count = state_take_count(reader, WORKERS_MAX);
+  for (unsigned i = 0; i < worker_count; i++) {
+    workers[i].pid = (pid_t)take_u32(&reader->cursor);
+    workers[i].kind = (int)take_u32(&reader->cursor);
+    if (workers[i].pid <= 0 || (workers[i].kind != KIND_FILES && workers[i].kind != KIND_TUNNEL)) return false;
+  }
+  return !reader->cursor.bad;
+}

@@ -90,7 +90,9 @@ function build(name, force) {
   mkdirSync(buildDir, { recursive: true });
   // Compiled beside and renamed: a running init keeps its file, and two builds at once do not mix.
   const temporary = `${output}.${process.pid}`;
-  const result = spawnSync(target.compiler, [...target.flags, "-o", temporary, ...sources], { stdio: "inherit" });
+  const version = `-DCATNAP_BUILD="${wanted.slice(0, 12)}"`;
+  const args = [...target.flags, version, "-o", temporary, ...sources];
+  const result = spawnSync(target.compiler, args, { stdio: "inherit" });
   if (result.error !== undefined || result.status !== 0) {
     const reason = result.error?.message ?? `${target.compiler} ended with ${result.status ?? result.signal}`;
     console.error(`guest: building ${target.output} failed: ${reason}`);

@@ -29,6 +29,7 @@ static void check_control(uint8_t type, const uint8_t *payload, size_t length) {
   struct signal_request signal;
   struct input_request input;
   struct resize_request resize;
+  struct binary_piece piece;
   struct ack ack;
   if (type == FRAME_SPAWN && decode_spawn(payload, length, &spawn)) {
     check_text(spawn.token, TOKEN_MAX);
@@ -51,6 +52,10 @@ static void check_control(uint8_t type, const uint8_t *payload, size_t length) {
     check_text(resize.token, TOKEN_MAX);
     require(resize.columns > 0 && resize.rows > 0);
   }
+  if (type == FRAME_BINARY && decode_binary(payload, length, &piece)) {
+    require(piece.length > 0 && piece.bytes + piece.length == payload + length);
+  }
+  if (type == FRAME_UPGRADE) require(decode_upgrade(payload, length) <= BINARY_BYTES_MAX);
   if (type == FRAME_ACK && decode_ack(payload, length, &ack)) require(ack.stream == 1 || ack.stream == 2);
 }
 

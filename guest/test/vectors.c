@@ -59,6 +59,8 @@ static bool print_message(struct frame_header header, const uint8_t *payload) {
   struct signal_request signal;
   struct input_request input;
   struct resize_request resize;
+  struct binary_piece piece;
+  uint32_t size;
   struct ack ack;
   struct file_request request;
   switch (header.type) {
@@ -91,6 +93,14 @@ static bool print_message(struct frame_header header, const uint8_t *payload) {
       if (!decode_resize(payload, header.length, &resize)) return false;
       printf(",\"token\":\"%s\",\"columns\":%u,\"rows\":%u", resize.token, resize.columns, resize.rows);
       return true;
+    case FRAME_BINARY:
+      if (!decode_binary(payload, header.length, &piece)) return false;
+      printf(",\"offset\":%" PRIu32 ",\"bytes\":\"%.*s\"", piece.offset, (int)piece.length, (const char *)piece.bytes);
+      return true;
+    case FRAME_UPGRADE:
+      size = decode_upgrade(payload, header.length);
+      printf(",\"size\":%" PRIu32, size);
+      return size > 0;
     case FRAME_ACK:
       if (!decode_ack(payload, header.length, &ack)) return false;
       printf(",\"stream\":%u,\"offset\":%" PRIu64, ack.stream, ack.offset);
@@ -175,6 +185,13 @@ static void encode_control_messages(void) {
   print_encoded("taken");
   encode_errno(&packer, FRAME_RESIZED, 27, 25);
   print_encoded("resized");
+  struct upgrade_message upgrade = {.request = 28, .step = "", .from = "0123456789ab", .to = "cdef01234567", .revision = 2};
+  encode_upgraded(&packer, &upgrade);
+  print_encoded("upgraded");
+  upgrade = (struct upgrade_message){
+      .request = 29, .step = "exec", .value = 8, .from = "0123456789ab", .to = "0123456789ab", .revision = 2};
+  encode_upgraded(&packer, &upgrade);
+  print_encoded("upgrade refused");
 }
 
 static void encode_worker_messages(void) {

@@ -14,9 +14,19 @@ export interface Machine {
   readonly workingDir: string;
   readonly homeDir: string;
   readonly guest: Guest;
+  /**
+   * Replaces the init inside by another build of it, without disturbing what runs. Rejects with `unprocessable` and `details.step`
+   * (`validate` or `replace`) when the binary is not fit or cannot take over: the one that was there goes on then.
+   */
+  upgrade(binary: Buffer): Promise<InitUpgrade>;
+  /** How often `upgrade` has succeeded, over all daemons. */
+  readonly upgradeCount: number;
   /** Keeps the instance awake until disposed: one per running `keepAlive` process. */
   holdAwake(): Disposable;
 }
+
+/** Versions of the init: the beginning of a digest each. */
+export type InitUpgrade = { from: string; to: string };
 
 /** The init inside an instance. Calls wait for a connection (bounded) and reject with an AppError. */
 export interface Guest {

@@ -37,7 +37,7 @@ test("what is no hello is closed without an answer, and another version is named
     assert.equal((await say(guest.socketPath, bytes, { end: false })).length, 0);
   }
   const newer = await say(guest.socketPath, Buffer.from("CATN\x02\x00\x01\x00"), { end: false });
-  assert.equal(newer.toString("hex"), "4341544e01000101");
+  assert.equal(newer.toString("hex"), "4341544e01000102");
   await using connection = await guest.open();
   await connection.ping();
 });
@@ -56,7 +56,7 @@ test("frames that break the protocol close the control connection", async () => 
   ];
   for (const [name, frame] of breaking) {
     const answer = await say(guest.socketPath, Buffer.concat([control, frame]), { end: false });
-    assert.equal(answer.subarray(0, 8).toString("hex"), "4341544e01000101", name);
+    assert.equal(answer.subarray(0, 8).toString("hex"), "4341544e01000102", name);
   }
   await using connection = await guest.open();
   await connection.signal("early", 9);

@@ -1,10 +1,11 @@
 // The guest as what it is made for: PID 1 of a PID namespace, whose inhabitants try to stop, trace or starve it.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
 import { Recorder } from "./recorder.ts";
-import { type RunningGuest, type StartOptions, startGuest } from "./start-guest.ts";
+import { buildGuest, type RunningGuest, type StartOptions, startGuest } from "./start-guest.ts";
 
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const namespaced = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
@@ -97,6 +98,60 @@ os._exit(0)`;
   const init = (await run("init", 1)).trim().split("\n");
   assert.equal(init[0], "-1 Operation not permitted");
   assert.deepEqual(init.slice(1), new Array(6).fill("Permission denied"));
+});
+
+test("nobody inside gets hold of PID 1 or of the one that is tried out while it is upgraded", async () => {
+  await using session = await startAttached();
+  const { connection, recorder } = session;
+  const binary = readFileSync(process.env.CATNAP_GUEST_BINARY ?? buildGuest("init"));
+  const attack = `import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+own, tries, seen = os.getpid(), 0, set()
+print("ready", flush=True)
+while not os.path.exists("/proc/%d/root/STOP" % own):
+    for victim in [1] + [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) > own]:
+        tries += 1
+        if libc.ptrace(0x4206, victim, 0, 0) == 0: print("traced", victim, flush=True)
+        for name in ("mem", "fd/3", "fd/4", "environ"):
+            try: os.close(os.open("/proc/%d/%s" % (victim, name), os.O_RDONLY)); print("opened", victim, name, flush=True)
+            except OSError: pass
+        if victim != 1: seen.add(victim)
+print("tried", tries > 1000, len(seen) > 0, flush=True)`.replace("STOP", `${session.guest.dir}/stop`);
+  await connection.spawn({
+    token: "attack",
+    argv: ["setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin", "--", "python3", "-c", attack],
+    workingDir: "/",
+    environment: { PATH: path },
+  });
+  await eventually(() => assert.match(recorder.text("attack"), /ready/));
+  for (let round = 0; round < 100; round++) await connection.upgrade(binary);
+  await connection.files.write(`${session.guest.dir}/stop`, Buffer.alloc(0));
+  await recorder.ended("attack");
+  assert.equal(recorder.text("attack") + recorder.text("attack", "stderr"), "ready\ntried True True\n");
+});
+
+test("a new binary cannot be traced from its very first moment", async () => {
+  await using session = await startAttached();
+  const program = `${session.guest.dir}/looks`;
+  // Asked before it could have done anything about it itself.
+  const source = "#include <sys/prctl.h>\nint main(void){return prctl(PR_GET_DUMPABLE)==1?9:8;}";
+  execFileSync("musl-gcc", ["-static", "-x", "c", "-", "-o", program], { input: source });
+  await assert.rejects(session.connection.upgrade(readFileSync(program)), /ended with code 8/);
+});
+
+test("an upgraded PID 1 keeps its powers and its orphans, and signals from inside stay without effect", async () => {
+  await using session = await startAttached();
+  const { connection, guest, run } = session;
+  const powers = (): string | undefined =>
+    /CapEff:\s+(\S+)/.exec(readFileSync(`/proc/${initPid(guest)}/status`, "utf8"))?.[1];
+  const before = powers();
+  const binary = readFileSync(process.env.CATNAP_GUEST_BINARY ?? buildGuest("init"));
+  await connection.upgrade(binary);
+  assert.equal(powers(), before);
+  await run("all", "kill -9 -1; kill -15 1; kill -13 1");
+  await connection.ping();
+  assert.equal(await run("orphans", "(sleep 0.05 &) ; echo $PPID"), "1\n");
 });
 
 test("SIGTERM from outside ends the namespace", async () => {

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { buildGuest } from "./start-guest.ts";
 
 /** These run no init. */
-const others = ["sanitized", "fuzz", "vectors", "frame-writer", "hostile-guest", "slots"].map(
+const others = ["sanitized", "fuzz", "vectors", "frame-writer", "hostile-guest", "slots", "upgrade-state"].map(
   (suite) => `${suite}.test.ts`,
 );
 

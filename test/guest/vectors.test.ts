@@ -58,6 +58,10 @@ function encodeByHost(value: Value): Buffer {
       const { token, columns, rows } = value as { token: string; columns: number; rows: number };
       return messages.encodeResize(channel, token, { columns, rows });
     }
+    case frameType.binary:
+      return messages.encodeUpgrade(0, Buffer.from(value.bytes as string)).subarray(0, 17);
+    case frameType.upgrade:
+      return messages.encodeUpgrade(channel, Buffer.alloc(value.size as number)).subarray(17);
     case frameType.stat:
       return messages.encodeStat(path);
     case frameType.list:
@@ -104,6 +108,8 @@ function decodeByHost(frame: Frame): Value {
     case frameType.signalled:
     case frameType.resized:
       return { ...head, errno: messages.decodeErrno(frame) };
+    case frameType.upgraded:
+      return { ...head, ...messages.decodeUpgraded(frame) };
     case frameType.taken:
       return { ...head, ...messages.decodeTaken(frame) };
     case frameType.output: {

@@ -108,6 +108,8 @@ export class TestSandbox implements AsyncDisposable {
       workingDir: this.workingDir,
       homeDir: this.homeDir,
       guest: connection,
+      upgradeCount: 0,
+      upgrade: (binary) => connection.upgrade(binary),
       holdAwake: () => {
         this.awakeCount += 1;
         return {

@@ -35,6 +35,8 @@ async function open(limits: Partial<ProcessLimits>): Promise<void> {
     workingDir: "/",
     homeDir: "/",
     guest: connection,
+    upgradeCount: 0,
+    upgrade: (binary) => connection.upgrade(binary),
     holdAwake: () => ({ [Symbol.dispose]: () => undefined }),
   };
   processes = new Processes(machine, log, { ...processLimits, ...limits });

@@ -3,11 +3,11 @@ import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
-import type { GuestProcess, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
+import type { GuestProcess, InitUpgrade, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
 import { Answers, type Patience } from "./answers.ts";
 import { type Deferred, deferWithDeadline } from "./deadline.ts";
 import type { Frame, FrameReader } from "./frames.ts";
-import { errnoError, GuestProtocolError, unavailable } from "./guest-errors.ts";
+import { errnoError, failedUpgrade, GuestProtocolError, unavailable, upgradeError } from "./guest-errors.ts";
 import {
   decodeErrno,
   decodeExit,
@@ -15,13 +15,15 @@ import {
   decodeProcess,
   decodeSpawned,
   decodeTaken,
+  decodeUpgraded,
   encodeEmpty,
   encodeSignal,
   encodeSpawn,
+  encodeUpgrade,
 } from "./messages.ts";
 import { ProcessFeeds } from "./process-feeds.ts";
 import { ProcessInputs } from "./process-inputs.ts";
-import { type Ability, frameType, revisionOf } from "./protocol.ts";
+import { type Ability, binaryBytesMax, frameType, revisionOf } from "./protocol.ts";
 
 const listTimeoutMs = 30_000;
 const settleTimeoutMs = 5_000;
@@ -49,6 +51,7 @@ export class ControlConnection {
   readonly #feeds: ProcessFeeds;
   readonly #spawning = new Map<string, Promise<{ pid: number }>>();
   readonly #stop = new AbortController();
+  #revision: number;
   #isAttached = false;
   #listed: Deferred<GuestProcess[]> | undefined;
   #list: GuestProcess[] = [];
@@ -56,6 +59,7 @@ export class ControlConnection {
   constructor(options: ControlOptions) {
     this.#options = options;
     const { socket, log } = options;
+    this.#revision = options.revision;
     this.#feeds = new ProcessFeeds({
       log,
       stopped: this.#stop.signal,
@@ -80,7 +84,7 @@ export class ControlConnection {
 
   /** Throws when the init inside is of an earlier build that cannot do it. */
   require(ability: Ability): void {
-    if (this.#options.revision >= revisionOf[ability]) return;
+    if (this.#revision >= revisionOf[ability]) return;
     const message = "The sandbox's init is of an earlier version that cannot do this; upgrade or restart the sandbox.";
     throw new AppError("unprocessable", message, { details: { ability } });
   }
@@ -110,6 +114,20 @@ export class ControlConnection {
 
   async ping(): Promise<void> {
     await this.#ask(frameType.pong, (request) => encodeEmpty(frameType.ping, request), "An answer of the init");
+  }
+
+  /** The new init answers on this same connection: to everything else here nothing happens. */
+  async upgrade(binary: Buffer): Promise<InitUpgrade> {
+    this.require("upgrade");
+    if (binary.length === 0 || binary.length > binaryBytesMax) {
+      throw upgradeError("validate", `it has ${binary.length} of at most ${binaryBytesMax} bytes`);
+    }
+    const encode = (request: number): Buffer => encodeUpgrade(request, binary);
+    const frame = await this.#ask(frameType.upgraded, encode, "Upgrading the init");
+    const { step, value, from, to, revision } = decodeUpgraded(frame);
+    if (step !== "") throw failedUpgrade(step, value);
+    this.#revision = revision;
+    return { from, to };
   }
 
   /** Asks for everything the guest holds; the sink gets output and ends once `onConnected` has fulfilled. */
@@ -233,6 +251,7 @@ export class ControlConnection {
     if (frame.type === frameType.spawned) decodeSpawned(frame);
     else if (frame.type === frameType.signalled || frame.type === frameType.resized) decodeErrno(frame);
     else if (frame.type === frameType.taken) decodeTaken(frame);
+    else if (frame.type === frameType.upgraded) decodeUpgraded(frame);
     else if (frame.payload.length > 0) throw new GuestProtocolError("a frame is too long for its type");
     this.#answers.receive(frame);
   }

@@ -62,3 +62,31 @@ export function fileError(errno: number, operation: string, path: string): AppEr
 export function unavailable(reason: string, cause?: unknown): AppError {
   return new AppError("unavailable", `The sandbox's init is not reachable: ${reason}.`, { cause });
 }
+
+/** An upgrade of the init that did not happen, with the step that ended it. */
+export function upgradeError(step: "validate" | "replace", reason: string): AppError {
+  const message = `The init's new binary was refused: ${reason}. The sandbox goes on with the one it has.`;
+  return new AppError("unprocessable", message, { details: { step } });
+}
+
+/** From the guest's own step. */
+export function failedUpgrade(step: string, value: number): AppError {
+  switch (step) {
+    case "busy":
+      return new AppError("conflict", "Another upgrade of the init is under way.", { details: { step: "validate" } });
+    case "exec":
+      return upgradeError("validate", `the kernel does not run it (${errnoName(value)})`);
+    case "exit":
+      return upgradeError("validate", `it ended with code ${value} when it was tried out`);
+    case "signal":
+      return upgradeError("validate", `it was ended by signal ${value} when it was tried out`);
+    case "deadline":
+      return upgradeError("validate", "it did not answer in time when it was tried out");
+    case "answer":
+      return upgradeError("validate", "it did not answer as an init when it was tried out");
+    case "binary":
+      return upgradeError("validate", `it did not arrive whole (${errnoName(value)})`);
+    default:
+      return upgradeError("replace", `${step} failed (${errnoName(value)})`);
+  }
+}

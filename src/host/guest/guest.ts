@@ -6,6 +6,7 @@ import type {
   Guest,
   GuestFiles,
   GuestTrees,
+  InitUpgrade,
   SocketInfo,
   SpawnRequest,
   StdinOptions,
@@ -67,6 +68,11 @@ export class GuestConnection implements Guest, AsyncDisposable {
 
   resizeTerminal(token: string, size: TerminalSize): Promise<void> {
     return this.#control.inputs.resize(token, size);
+  }
+
+  /** Replaces the init by another build of it; `unprocessable` with `details.step` when that was refused. */
+  upgrade(binary: Buffer): Promise<InitUpgrade> {
+    return this.#control.upgrade(binary);
   }
 
   sockets(pid?: number): Promise<SocketInfo[]> {

@@ -13,6 +13,7 @@ import { type Frame, FrameWriter, PayloadReader } from "./frames.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import {
   argumentsMax,
+  binaryPieceBytes,
   controlPayloadMax,
   frameHeaderBytes,
   frameType,
@@ -23,6 +24,7 @@ import {
   requestPayloadMax,
   sourcesMax,
   tokenMax,
+  versionBytesMax,
 } from "./protocol.ts";
 
 const tokenPattern = /^[a-z0-9]{1,32}$/;
@@ -103,6 +105,16 @@ export function encodeInput(request: number, token: string, offset: number, byte
 export function encodeResize(request: number, token: string, size: TerminalSize): Buffer {
   const { columns, rows } = checkedSize(size);
   return new FrameWriter().u16(columns).u16(rows).text(checkedToken(token)).frame(frameType.resize, request);
+}
+
+/** The frames of a whole binary, then the request to take over with it. */
+export function encodeUpgrade(request: number, binary: Buffer): Buffer {
+  const frames: Buffer[] = [];
+  for (let at = 0; at < binary.length; at += binaryPieceBytes) {
+    const piece = binary.subarray(at, at + binaryPieceBytes);
+    frames.push(new FrameWriter().u32(at).bytes(piece).frame(frameType.binary, 0));
+  }
+  return Buffer.concat([...frames, new FrameWriter().u32(binary.length).frame(frameType.upgrade, request)]);
 }
 
 export function encodeAck(channel: number, stream: OutputStream, offset: number): Buffer {
@@ -225,6 +237,20 @@ export function decodeTaken(frame: Frame): TakenMessage {
   const taken = reader.u64();
   reader.finish();
   return { errno, taken };
+}
+
+export type UpgradedMessage = { step: string; value: number; from: string; to: string; revision: number };
+
+export function decodeUpgraded(frame: Frame): UpgradedMessage {
+  const reader = new PayloadReader(frame.payload);
+  const step = readOperation(reader);
+  const value = reader.u32();
+  const from = reader.text(versionBytesMax);
+  const to = reader.text(versionBytesMax);
+  const revision = reader.u8();
+  reader.finish();
+  if (!/^[a-z0-9]+$/.test(from) || !/^[a-z0-9]+$/.test(to)) throw new GuestProtocolError("a version makes no sense");
+  return { step, value, from, to, revision };
 }
 
 /** The errno of an answer that has nothing else: signalled or resized. */

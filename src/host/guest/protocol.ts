@@ -2,7 +2,7 @@
 
 export const protocolVersion = 1;
 /** What an init can do beyond version 1, by the first revision that can; an init tells its revision when it is greeted. */
-export const revisionOf = { input: 1 } as const;
+export const revisionOf = { input: 1, upgrade: 2 } as const;
 export type Ability = keyof typeof revisionOf;
 export const helloBytes = 8;
 export const frameHeaderBytes = 9;
@@ -19,6 +19,8 @@ export const frameType = {
   ping: 0x06,
   input: 0x07,
   resize: 0x08,
+  binary: 0x09,
+  upgrade: 0x0a,
   stat: 0x21,
   list: 0x22,
   read: 0x23,
@@ -41,6 +43,7 @@ export const frameType = {
   pong: 0x47,
   taken: 0x48,
   resized: 0x49,
+  upgraded: 0x4a,
   done: 0x61,
   attributes: 0x62,
   entries: 0x63,
@@ -66,5 +69,9 @@ export const ownerBytesMax = 64;
 export const operationBytesMax = 32;
 export const argumentsMax = 4096;
 export const sourcesMax = 10_000;
+/** Longest binary of an init, and how much of one a frame brings. */
+export const binaryBytesMax = 16 * 1024 * 1024;
+export const binaryPieceBytes = 256 * 1024;
+export const versionBytesMax = 32;
 export const excludedNamesMax = 256;
 export const processesMax = 4096;

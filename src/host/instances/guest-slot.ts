@@ -7,6 +7,7 @@ import type {
   GuestFiles,
   GuestProcess,
   GuestTrees,
+  InitUpgrade,
   ProcessSink,
   SocketInfo,
   SpawnRequest,
@@ -18,6 +19,7 @@ import type {
 export type GuestConnection = Guest &
   AsyncDisposable & {
     attach(receiver: GuestReceiver): Promise<void>;
+    upgrade(binary: Buffer): Promise<InitUpgrade>;
   };
 
 export type GuestReceiver = {
@@ -131,6 +133,10 @@ export class GuestSlot implements Guest, AsyncDisposable {
 
   async resizeTerminal(token: string, size: TerminalSize): Promise<void> {
     return (this.#connection ?? (await this.#get())).resizeTerminal(token, size);
+  }
+
+  async upgrade(binary: Buffer): Promise<InitUpgrade> {
+    return (this.#connection ?? (await this.#get())).upgrade(binary);
   }
 
   async connect(port: number, signal?: AbortSignal): Promise<Duplex> {

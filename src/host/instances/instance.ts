@@ -1,9 +1,10 @@
 // One claimed instance: who uses it right now, when it sleeps, how it wakes, and what happens when it dies.
+import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Backoff } from "../../core/backoff.ts";
 import { AppError, toAppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
-import type { GuestProcess } from "../../sandbox-api/machine.ts";
+import type { GuestProcess, InitUpgrade } from "../../sandbox-api/machine.ts";
 import type { SandboxSession } from "../../sandbox-api/session.ts";
 import type { Driver, InstanceSpec } from "../drivers/driver.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
@@ -138,6 +139,17 @@ export class Instance {
       this.#readying = undefined;
     });
     return this.#readying;
+  }
+
+  /** Replaces the init in place, which is no death: whoever uses the instance notices nothing. */
+  async upgrade(binary: Buffer): Promise<InitUpgrade> {
+    using _awake = this.acquire();
+    const upgrade = await this.guest.upgrade(binary);
+    this.record.initDigest = createHash("sha256").update(binary).digest("hex");
+    this.record.upgradeCount = (this.record.upgradeCount ?? 0) + 1;
+    this.#save();
+    this.#log.info(upgrade, "init upgraded in place");
+    return upgrade;
   }
 
   /** Freezes an idle instance; does nothing when somebody came first. */

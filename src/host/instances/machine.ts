@@ -1,6 +1,6 @@
 // An instance as the sandbox API sees it: directories, environment, guest and the lease that keeps it awake.
 import { join } from "node:path";
-import type { Guest, Machine } from "../../sandbox-api/machine.ts";
+import type { Guest, InitUpgrade, Machine } from "../../sandbox-api/machine.ts";
 import type { ResolvedImage } from "../images/images.ts";
 import type { Instance } from "./instance.ts";
 
@@ -27,6 +27,14 @@ export class InstanceMachine implements Machine {
     this.homeDir = image.homeDir;
     this.guest = instance.guest;
     this.#instance = instance;
+  }
+
+  get upgradeCount(): number {
+    return this.#instance.record.upgradeCount ?? 0;
+  }
+
+  upgrade(binary: Buffer): Promise<InitUpgrade> {
+    return this.#instance.upgrade(binary);
   }
 
   holdAwake(): Disposable {

@@ -32,6 +32,8 @@ export type InstanceRecord = {
   image: ResolvedImage;
   /** Digest of the init's binary it was made with. */
   initDigest: string;
+  /** How often its init was replaced in place; absent until it was. */
+  upgradeCount?: number;
   /** Where the init listens; empty until the driver has made the instance. */
   guestSocketPath: string;
   claim: Claim | undefined;
