@@ -21,6 +21,12 @@ export const ExternalId = Type.String({
   rule: "letters, digits and dashes",
 });
 
+export const DisplayName = Type.String({
+  maxLength: displayNameMaxLength,
+  pattern: "^[^\\u0000-\\u001f\\u007f]*$",
+  rule: "without control characters",
+});
+
 export const Labels = Type.Record(
   Type.String({ pattern: `^[^\\u0000-\\u001f\\u007f]{1,${labelKeyMaxLength}}$` }),
   Type.String({ maxLength: labelValueMaxLength }),
@@ -34,7 +40,7 @@ export const Labels = Type.Record(
 export const MetadataInput = Type.Object(
   {
     name: Type.Optional(Name),
-    displayName: Type.Optional(Type.String({ maxLength: displayNameMaxLength })),
+    displayName: Type.Optional(DisplayName),
     externalId: Type.Optional(ExternalId),
     labels: Type.Optional(Labels),
   },

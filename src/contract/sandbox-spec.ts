@@ -1,6 +1,6 @@
 // What a sandbox is asked to be (spec 2.3 to 2.7 and 2.9): image, size, ports, environment, lifecycle, network, volumes.
 import Type, { type Static } from "typebox";
-import { Name } from "./metadata.ts";
+import { DisplayName, Name } from "./metadata.ts";
 import { SandboxNetwork, SandboxNetworkInput } from "./sandbox-network.ts";
 
 export const defaultImage = "blaxel/base-image:latest";
@@ -17,7 +17,7 @@ export const secretMask = "********";
 export const Port = Type.Object(
   {
     target: Type.Integer({ minimum: 1, maximum: 65535 }),
-    name: Type.Optional(Type.String({ maxLength: 63 })),
+    name: Type.Optional(DisplayName),
     protocol: Type.Optional(Type.Enum(["HTTP", "TCP", "UDP", "TLS"])),
   },
   { title: "Port" },
@@ -114,6 +114,7 @@ export const VolumeAttachment = Type.Object(
   },
   { title: "VolumeAttachment" },
 );
+export type VolumeAttachment = Static<typeof VolumeAttachment>;
 
 const spec = {
   enabled: Type.Optional(Type.Boolean()),

@@ -8,7 +8,7 @@ test("a created sandbox is deployed, complete and readable by name", async () =>
   const created = await server.create({
     name: "first",
     metadata: { displayName: "The First", externalId: "Ext-1", labels: { team: "red" } },
-    spec: { runtime: { memory: 512, ports: [{ target: 3000 }, { target: 8080 }], generation: "mk3" }, vpc: "blue" },
+    spec: { runtime: { memory: 512, ports: [{ target: 3000 }, { target: 8080 }], generation: "mk3" }, vpc: "default" },
   });
   assert.equal(created.status, 200);
   const { metadata, spec, status, state, errors, events } = created.body;
@@ -29,7 +29,7 @@ test("a created sandbox is deployed, complete and readable by name", async () =>
   assert.deepEqual(spec, {
     enabled: true,
     region: "local",
-    vpc: "blue",
+    vpc: "default",
     runtime: {
       image: "blaxel/base-image:latest",
       memory: 512,

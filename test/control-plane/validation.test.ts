@@ -225,7 +225,9 @@ test("what would change isolation or lifetime and does not exist yet is refused 
   const policy = { type: "ttl-idle", value: "30m", action: "delete" };
   await refusesField({ lifecycle: { expirationPolicies: [policy] } }, "spec.lifecycle.expirationPolicies");
   await refusesField({ volumes: [{ name: "data", mountPath: "/data" }] }, "spec.volumes");
-  await refusesField({ network: { proxy: {} } }, "spec.network.proxy");
+  await refusesField({ network: { proxy: { allowedDomains: [] } } }, "spec.network.proxy");
+  await refusesField({ vpc: "blue" }, "spec.vpc");
+  await refusesField({ network: { subnet: "green" } }, "spec.network.subnet");
   await refusesField({ network: { firewall: { rulesets: ["proxy"] } } }, "spec.network.firewall.rulesets");
   await refusesField({ network: { egress: { mode: "dedicated" } } }, "spec.network.egress");
   await refusesField({ network: { allowedDomains: [] } }, "spec.network.allowedDomains");
@@ -240,10 +242,16 @@ test("values that ask for nothing are accepted, and so are unknown, read-only an
     metadata: { url: "http://elsewhere", createdAt: "never", workspace: "other", plan: "free", labels: null },
     spec: {
       h2Session: {},
-      vpc: "blue",
+      vpc: "default",
       volumes: [],
       lifecycle: { expirationPolicies: [] },
-      network: { subnet: "green", firewall: { rulesets: ["default"] }, egress: {}, forbiddenDomains: [] },
+      network: {
+        subnet: "default",
+        firewall: { rulesets: ["default"] },
+        egress: { gateway: null, policies: [] },
+        forbiddenDomains: [],
+        proxy: { routing: [], bypass: [] },
+      },
       runtime: {
         generation: "mk3",
         snapshotEnabled: true,
@@ -261,8 +269,8 @@ test("values that ask for nothing are accepted, and so are unknown, read-only an
   assert.ok(metadata.url.startsWith(server.url));
   assert.equal(metadata.labels, undefined);
   assert.equal(metadata.plan, undefined);
-  assert.equal(spec.vpc, "blue");
-  assert.equal(spec.network.subnet, "green");
+  assert.equal(spec.vpc, "default");
+  assert.deepEqual(spec.network.proxy, { bypass: [], routing: [] });
   assert.equal(spec.runtime.generation, undefined);
   assert.equal(spec.runtime.ttl, undefined);
   assert.equal(spec.h2Session, undefined);

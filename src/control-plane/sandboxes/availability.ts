@@ -3,6 +3,13 @@
 import type { SandboxInput } from "../../contract/sandbox.ts";
 import { AppError } from "../../core/errors.ts";
 
+type ProxySettings = {
+  allowedDomains?: readonly string[];
+  forbiddenDomains?: readonly string[];
+  bypass?: readonly string[];
+  routing?: readonly object[];
+};
+
 type Check = { field: string; asksFor: (input: SandboxInput) => boolean };
 
 const unavailable: readonly Check[] = [
@@ -21,14 +28,20 @@ const unavailable: readonly Check[] = [
     asksFor: ({ spec }) => (spec.lifecycle?.expirationPolicies?.length ?? 0) > 0,
   },
   { field: "spec.volumes", asksFor: ({ spec }) => (spec.volumes?.length ?? 0) > 0 },
-  { field: "spec.network.proxy", asksFor: ({ spec }) => spec.network?.proxy !== undefined },
+  { field: "spec.vpc other than `default`", asksFor: ({ spec }) => (spec.vpc ?? "default") !== "default" },
+  {
+    field: "spec.network.subnet other than `default`",
+    asksFor: ({ spec }) => (spec.network?.subnet ?? "default") !== "default",
+  },
+  { field: "spec.network.proxy", asksFor: ({ spec }) => asksForProxy(spec.network?.proxy) },
   {
     field: "spec.network.firewall.rulesets other than `default`",
     asksFor: ({ spec }) => spec.network?.firewall?.rulesets?.some((ruleset) => ruleset !== "default") ?? false,
   },
   {
     field: "spec.network.egress",
-    asksFor: ({ spec }) => Object.keys(spec.network?.egress ?? {}).length > 0,
+    asksFor: ({ spec: { network: { egress } = {} } }) =>
+      egress?.gateway !== undefined || egress?.mode !== undefined || (egress?.policies?.length ?? 0) > 0,
   },
   // An empty list is an allowlist that allows nothing: it asks for something, too.
   { field: "spec.network.allowedDomains", asksFor: ({ spec }) => spec.network?.allowedDomains !== undefined },
@@ -37,6 +50,13 @@ const unavailable: readonly Check[] = [
     asksFor: ({ spec }) => (spec.network?.forbiddenDomains?.length ?? 0) > 0,
   },
 ];
+
+/** An empty list of allowed domains allows nothing; the other lists ask for nothing when they are empty. */
+export function asksForProxy(proxy: ProxySettings | undefined): boolean {
+  if (proxy === undefined) return false;
+  const { allowedDomains, forbiddenDomains = [], bypass = [], routing = [] } = proxy;
+  return allowedDomains !== undefined || [forbiddenDomains, bypass, routing].some((list) => list.length > 0);
+}
 
 export function requireAvailable(input: SandboxInput): void {
   const asked = unavailable.filter(({ asksFor }) => asksFor(input)).map(({ field }) => field);

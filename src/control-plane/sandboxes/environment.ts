@@ -5,6 +5,7 @@ import { AppError } from "../../core/errors.ts";
 import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
 import { covers } from "../auth/scopes.ts";
+import { refuse } from "./refuse.ts";
 
 /** The value of a connection's secret, or undefined. */
 export type ResolveSecret = (workspaceId: string, connection: string, key: string) => Promise<string | undefined>;
@@ -30,12 +31,12 @@ export function createEnvironments({ sealKey, resolveSecret }: { sealKey: SealKe
       for (const [index, { name, value = "", valueFrom }] of envs.entries()) {
         const text = valueFrom === undefined ? value : await find(valueFrom.secretKeyRef, workspaceId, index);
         const bytes = envBytes(name, text);
-        if (bytes > envMaxBytes) refuse(index, `must have at most ${envMaxBytes} bytes`);
+        if (bytes > envMaxBytes) refuseEnv(index, `must have at most ${envMaxBytes} bytes`);
         totalBytes += bytes;
         resolved.push([name, text]);
       }
       if (totalBytes > envsMaxBytes) {
-        throw new AppError("invalid_request", `spec.runtime.envs must have at most ${envsMaxBytes} bytes in total`);
+        refuse("spec.runtime.envs", `must have at most ${envsMaxBytes} bytes in total`);
       }
       return Object.fromEntries(resolved);
     },
@@ -45,16 +46,15 @@ export function createEnvironments({ sealKey, resolveSecret }: { sealKey: SealKe
     const value = await resolveSecret(workspaceId, name, key);
     const field = "valueFrom.secretKeyRef";
     if (value === undefined) {
-      refuse(index, `must refer to a secret of a connection: ${name} has no ${key}, or does not exist`, field);
+      refuseEnv(index, `must refer to a secret of a connection: ${name} has no ${key}, or does not exist`, field);
     }
-    if (value.includes("\0")) refuse(index, "must refer to a secret without NUL", field);
+    if (value.includes("\0")) refuseEnv(index, "must refer to a secret without NUL", field);
     return value;
   }
 }
 
-function refuse(index: number, rule: string, member?: string): never {
-  const field = `spec.runtime.envs[${index}]${member === undefined ? "" : `.${member}`}`;
-  throw new AppError("invalid_request", `${field} ${rule}`);
+function refuseEnv(index: number, rule: string, member?: string): never {
+  refuse(`spec.runtime.envs[${index}]${member === undefined ? "" : `.${member}`}`, rule);
 }
 
 /** What the kernel counts: `NAME=value` and its end. */

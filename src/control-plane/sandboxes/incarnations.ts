@@ -5,6 +5,9 @@ import type { Timing } from "../../core/timing.ts";
 /** How long an aborted attempt may take to settle before its caller is answered without it. */
 const abortGraceMs = 5_000;
 
+/** What an old instance still answers when the new one takes over may end there; what takes longer is cut off. */
+const drainMs = 1_000;
+
 export type Incarnation = {
   /** Aborted when the time is over, when the sandbox is being deleted, and when the platform stops. */
   readonly signal: AbortSignal;
@@ -28,6 +31,8 @@ export class Incarnations implements AsyncDisposable {
   /** By sandbox id: a sandbox gets one instance at a time. */
   readonly #underWay = new Map<string, UnderWay>();
 
+  readonly #draining = new Set<string>();
+
   constructor(options: IncarnationsOptions) {
     this.#options = options;
   }
@@ -36,8 +41,19 @@ export class Incarnations implements AsyncDisposable {
     return this.#underWay.has(sandboxId);
   }
 
-  isMaking(instanceId: string): boolean {
-    return [...this.#underWay.values()].some((one) => one.instanceId === instanceId);
+  /** Whether the instance is being made for a sandbox, or has been replaced and ends its answers: no record says either. */
+  isNeeded(instanceId: string): boolean {
+    return this.#draining.has(instanceId) || [...this.#underWay.values()].some((one) => one.instanceId === instanceId);
+  }
+
+  /** Calls back when a replaced instance has had its time to end its answers. */
+  drain(instanceId: string, done: () => void): void {
+    this.#draining.add(instanceId);
+    const end = (): void => {
+      this.#draining.delete(instanceId);
+      done();
+    };
+    setTimeout(end, drainMs).unref();
   }
 
   /** Ends an attempt early, because the sandbox is being deleted. */

@@ -18,7 +18,7 @@ export type ReconcilerOptions = {
   creationStore: CreationStore;
   updateStore: UpdateStore;
   agreementStore: AgreementStore;
-  incarnations: Pick<Incarnations, "isRunning" | "isMaking">;
+  incarnations: Pick<Incarnations, "isRunning" | "isNeeded">;
   deleteInstances: DeleteInstances;
   log: Logger;
 };
@@ -109,7 +109,7 @@ function createComparison(options: ReconcilerOptions): (signal: AbortSignal) => 
       }
     }
     // A record is written before its instance is made, so an instance without a record belongs to nobody.
-    const orphans = found.filter((instanceId) => !owned.has(instanceId) && !incarnations.isMaking(instanceId));
+    const orphans = found.filter((instanceId) => !owned.has(instanceId) && !incarnations.isNeeded(instanceId));
     await deleteInstances(orphans, signal, async (instanceId) =>
       log.warn({ instanceId }, "an instance without a sandbox was deleted"),
     );

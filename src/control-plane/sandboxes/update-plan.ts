@@ -1,10 +1,11 @@
 // From what a sandbox is and what a caller sends to what it will be, and whether that takes a new instance.
 import type { SandboxInput } from "../../contract/sandbox.ts";
 import { type Env, secretMask } from "../../contract/sandbox-spec.ts";
-import { AppError } from "../../core/errors.ts";
+import { asksForProxy } from "./availability.ts";
 import { type Draft, type DraftLimits, draftSandbox } from "./draft.ts";
 import { isSameEnvironment } from "./environment.ts";
 import type { SandboxRecord } from "./record.ts";
+import { refuse } from "./refuse.ts";
 
 export type UpdatePlan = {
   draft: Draft;
@@ -23,7 +24,7 @@ export function planUpdate(
   limits: DraftLimits,
 ): UpdatePlan {
   const { name = record.name, externalId = record.externalId } = input.metadata;
-  if (name !== record.name) reject("metadata.name", `must be ${record.name}: the name of a sandbox does not change`);
+  if (name !== record.name) refuse("metadata.name", `must be ${record.name}: the name of a sandbox does not change`);
   requireImmutable(record, input);
   const { image, memory } = record.spec.runtime ?? {};
   const given = input.spec.runtime?.envs;
@@ -53,16 +54,12 @@ function requireImmutable({ spec }: SandboxRecord, input: SandboxInput): void {
   for (const option of ["iptables", "nfs", "tun"] as const) {
     const isOn = wanted[option] === "enabled";
     if (wanted[option] !== undefined && isOn !== (present[option] === "enabled")) {
-      reject(`spec.runtime.extraArgs.${option}`, "must stay as the sandbox was created: it selects its kernel");
+      refuse(`spec.runtime.extraArgs.${option}`, "must stay as the sandbox was created: it selects its kernel");
     }
   }
-  if (isProxy(input.spec.network?.proxy) && !isProxy(spec.network?.proxy)) {
-    reject("spec.network.proxy", "must not be set: a proxy cannot be switched on after the creation");
+  if (asksForProxy(input.spec.network?.proxy) && !asksForProxy(spec.network?.proxy)) {
+    refuse("spec.network.proxy", "must stay without effect: a proxy cannot be switched on after the creation");
   }
-}
-
-function isProxy(proxy: object | undefined): boolean {
-  return Object.keys(proxy ?? {}).length > 0;
 }
 
 /** Secret values come back as the mask they were shown as, and are then unchanged. */
@@ -72,12 +69,8 @@ function unmask(given: readonly Env[], present: readonly Env[]): Env[] {
     const before = known.get(env.name);
     if (env.value !== secretMask || before?.secret !== true || before.value === undefined) return env;
     if (env.secret !== true) {
-      reject(`spec.runtime.envs[${index}].secret`, "must stay true while the value is the mask shown in answers");
+      refuse(`spec.runtime.envs[${index}].secret`, "must stay true while the value is the mask shown in answers");
     }
     return { ...env, value: before.value };
   });
-}
-
-function reject(field: string, rule: string): never {
-  throw new AppError("invalid_request", `${field} ${rule}`);
 }

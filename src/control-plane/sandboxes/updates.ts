@@ -25,8 +25,6 @@ import type { Changes, UpdateStore } from "./update-store.ts";
 /** How many updates of one sandbox wait for each other. */
 const waitingMax = 16;
 const attemptsMax = 5;
-/** What the old instance still answers when the new one takes over may end there; what takes longer is cut off. */
-const drainMs = 1_000;
 
 export type UpdateRequest = { caller: Caller; name: string; input: SandboxInput; timing: Timing };
 
@@ -152,7 +150,7 @@ export class Updates implements AsyncDisposable {
         this.#discard(instanceId);
         throw deletedMeanwhile(record);
       }
-      setTimeout(() => this.#discard(record.instanceId), drainMs).unref();
+      incarnations.drain(record.instanceId, () => this.#discard(record.instanceId));
       return switched;
     } finally {
       incarnation.end();
