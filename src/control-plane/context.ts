@@ -16,6 +16,7 @@ import { openFeatures } from "./features/open.ts";
 import { type Identity, openIdentity } from "./identity.ts";
 import { openImages } from "./images/open.ts";
 import { openIntegrations } from "./integrations/open.ts";
+import type { ConnectionService } from "./integrations/service.ts";
 import { mountLocations } from "./locations/routes.ts";
 import { type Oauth, openOauth } from "./oauth/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
@@ -46,6 +47,7 @@ export type ControlPlane = AsyncDisposable & {
   directory: Directory;
   authentication: Authentication;
   identity: Identity;
+  connections: ConnectionService;
   audit: Audit;
   oauth: Oauth;
   bootstrap: Bootstrap;
@@ -124,6 +126,7 @@ export async function openControlPlane({
     directory: createDirectory({ authentication, authStore, sandboxes: store }),
     authentication,
     identity,
+    connections: integrations.service,
     audit,
     oauth,
     bootstrap,
