@@ -8,6 +8,7 @@ import type { SealKey } from "../../core/seal.ts";
 import type { UserService } from "../users/service.ts";
 import { parametersOf, single } from "./bodies.ts";
 import type { Bridge, Parameters } from "./bridge.ts";
+import { clientAddressOf } from "./client-address.ts";
 import { grantScopes, readRequestedScopes } from "./granted-scopes.ts";
 import { consentPage, errorNotice, type Html, html, loginPage, pageHeaders, renderPage } from "./pages.ts";
 import { highestRole } from "./provider.ts";
@@ -89,7 +90,7 @@ async function login(options: InteractionOptions, step: Step): Promise<FastifyRe
   const { request, reply, details, form } = step;
   const email = single(form, "email") ?? "";
   try {
-    const user = await options.users.verifyPassword(email, single(form, "password") ?? "", request.ip);
+    const user = await options.users.verifyPassword(email, single(form, "password") ?? "", clientAddressOf(request));
     if (user === undefined) {
       request.audited = { resource: "wrong password" };
       return showLogin(options, reply, details, { email, error: "The e-mail address or the password is wrong." });

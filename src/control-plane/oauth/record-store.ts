@@ -1,5 +1,5 @@
 // Queries about what the OAuth server remembers; ids arrive as the hashes they are kept as.
-import type { Database } from "../db/database.ts";
+import type { Database, Eventual } from "../db/database.ts";
 import type { OauthRecordsTable } from "../db/tables/oauth-records.ts";
 
 export type OauthRecord = OauthRecordsTable;
@@ -13,8 +13,8 @@ export const revokedToken = "RevokedToken";
 
 export function createRecordStore(database: Database) {
   const { kysely } = database;
-  const live = database.prepareRememberedRead<{ expires_at: string }>(
-    `select g.expires_at from oauth_records g
+  const live = database.prepareRememberedRead<{ live: number }>(
+    `select 1 as live from oauth_records g
       where g.model = 'Grant' and g.id = ?
         and not exists (select 1 from oauth_records r where r.model = '${revokedToken}' and r.id = ?)`,
   );
@@ -28,10 +28,10 @@ export function createRecordStore(database: Database) {
       .executeTakeFirst();
   return {
     findBy,
-    /** Whether a token's grant still stands and the token itself was not revoked. */
-    async isLive(grantId: string, tokenId: string): Promise<boolean> {
-      const grant = await live.first(grantId, tokenId);
-      return grant !== undefined && grant.expires_at > new Date().toISOString();
+    /** Whether a token's grant still stands and the token itself was not revoked. Grants outlive what is issued under them. */
+    isLive: (grantId: string, tokenId: string): Eventual<boolean> => {
+      const found = live.first(grantId, tokenId);
+      return found instanceof Promise ? found.then((row) => row !== undefined) : found !== undefined;
     },
     /** What was used once stays used, whatever is written later. */
     async upsert(record: OauthRecord): Promise<void> {

@@ -12,6 +12,7 @@ import { describeFailure } from "../failure.ts";
 import { type AccessTokens, looksLikeAccessToken } from "./access-tokens.ts";
 import { parametersOf, readOauthBodies, single } from "./bodies.ts";
 import type { Bridge, Parameters } from "./bridge.ts";
+import { clientAddressOf } from "./client-address.ts";
 import { type InteractionOptions, mountInteractions } from "./interactions.ts";
 import { commonHeaders } from "./pages.ts";
 import { devicePollSeconds } from "./provider.ts";
@@ -28,6 +29,7 @@ const beginningsOfAll = { perSecond: 100, burst: 1_000 };
 const requestsPerAddress = { perSecond: 100, burst: 1_000 };
 /** Of the codes people type there are 25 thousand million; they live ten minutes. */
 const userCodesPerAddress = { perSecond: 0.5, burst: 30 };
+const userCodesOfAll = { perSecond: 5, burst: 100 };
 const pollsPerDevice = { perSecond: 1, burst: 2 };
 
 const queryMaxLength = 8_192;
@@ -113,17 +115,20 @@ function limitRates(app: FastifyInstance): void {
   const all = new TokenBuckets(beginningsOfAll);
   const requests = new TokenBuckets(requestsPerAddress);
   const userCodes = new TokenBuckets(userCodesPerAddress);
+  const allUserCodes = new TokenBuckets(userCodesOfAll);
+  const take = (buckets: TokenBuckets, key: string | undefined): number => (key === undefined ? 0 : buckets.take(key));
   app.addHook("onRequest", async (request) => {
-    const { ip, method } = request;
+    const { method } = request;
+    const address = clientAddressOf(request);
     const url = request.routeOptions.url ?? "";
     const begins =
       (method === "GET" && (url.endsWith(oauthPaths.authorization) || url.endsWith(oauthPaths.deviceVerification))) ||
       (method === "POST" && url.endsWith(oauthPaths.deviceAuthorization));
     const typesCode = method === "POST" && url.endsWith(oauthPaths.deviceVerification);
     const waitMs =
-      requests.take(ip) ||
-      (begins ? beginnings.take(ip) || all.take("all") : 0) ||
-      (typesCode ? userCodes.take(ip) : 0);
+      take(requests, address) ||
+      (begins ? take(beginnings, address) || all.take("all") : 0) ||
+      (typesCode ? take(userCodes, address) || allUserCodes.take("all") : 0);
     if (waitMs > 0) {
       throw new AppError("rate_limited", "Too many requests; try again later.", { details: { retryAfterMs: waitMs } });
     }

@@ -139,7 +139,7 @@ describe("the sign-in page", () => {
       const browser = new Browser(guesser.url);
       let page = await browser.open(authorizeUrl({ code_challenge: challenge }));
       let guesses = 0;
-      while (page.status === 200 && guesses < 60) {
+      while (page.status === 200 && guesses < 120) {
         page = await browser.submit(page, { email: guessed, password: `guess ${guesses}` });
         guesses += 1;
       }

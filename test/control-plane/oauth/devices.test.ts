@@ -146,7 +146,7 @@ describe("the page for codes", () => {
       const browser = new Browser(guesser.url);
       let page = await browser.open("/v0/login/device/verify");
       let tries = 0;
-      while (page.status !== 429 && tries < 50) {
+      while (page.status !== 429 && tries < 400) {
         const before = page;
         page = await browser.submit(page, { user_code: "BBBB-BBBB" });
         tries += 1;
