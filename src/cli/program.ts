@@ -134,6 +134,46 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/quotas.ts")).defineQuotasReset,
   },
   {
+    path: ["users", "list"],
+    summary: "list the people of this installation",
+    load: async () => (await import("./commands/users.ts")).defineUsersList,
+  },
+  {
+    path: ["users", "add"],
+    summary: "add a person",
+    load: async () => (await import("./commands/users.ts")).defineUsersAdd,
+  },
+  {
+    path: ["users", "set-password"],
+    summary: "set a person's password, which ends all sign-ins",
+    load: async () => (await import("./commands/users.ts")).defineUsersSetPassword,
+  },
+  {
+    path: ["users", "disable"],
+    summary: "refuse all credentials of a person",
+    load: async () => (await import("./commands/users.ts")).defineUsersDisable,
+  },
+  {
+    path: ["users", "enable"],
+    summary: "accept a disabled person's credentials again",
+    load: async () => (await import("./commands/users.ts")).defineUsersEnable,
+  },
+  {
+    path: ["users", "remove"],
+    summary: "remove a person with all keys and memberships",
+    load: async () => (await import("./commands/users.ts")).defineUsersRemove,
+  },
+  {
+    path: ["users", "create-key"],
+    summary: "make an API key for a person, such as an administrator who lost the first",
+    load: async () => (await import("./commands/users.ts")).defineUsersCreateKey,
+  },
+  {
+    path: ["audit"],
+    summary: "show who changed what, and who was refused (operator of the machine)",
+    load: async () => (await import("./commands/audit.ts")).defineAudit,
+  },
+  {
     path: ["version"],
     summary: "print the version",
     load: async () => (await import("./commands/version.ts")).defineVersion,
@@ -146,6 +186,7 @@ const groupSummaries: Readonly<Record<string, string>> = {
   features: "turn features of workspaces on and off (operator of the machine)",
   quotas: "limit what workspaces may have (operator of the machine)",
   oauth: "programs that people sign in to, and signing keys (operator of the machine)",
+  users: "people, their passwords and keys (operator of the machine)",
   keys: "show and rotate the sealing key (operator of the machine)",
 };
 

@@ -5,7 +5,7 @@ import { endpoint } from "./endpoint.ts";
 /** Ten years. */
 export const keyLifetimeMaxMs = 3_650 * 86_400_000;
 
-const ApiKeyInput = Type.Object({
+export const ApiKeyInput = Type.Object({
   name: Type.Optional(
     Type.String({
       minLength: 1,

@@ -102,7 +102,7 @@ export async function openControlPlane({
   ];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [
-    ...[features, quotas, oauth, audit].map(({ operatorMount }) => operatorMount),
+    ...[features, quotas, oauth, audit, identity].map(({ operatorMount }) => operatorMount),
     (operator) => mountSealKeys(operator, sealKey),
   ];
   const servers = await openServers({
@@ -114,11 +114,7 @@ export async function openControlPlane({
     opened,
     mounts,
     operatorMounts,
-    openRoutes: async (server) => {
-      await mountDocuments(server, config);
-      await oauth.openRoutes(server);
-      await volumeTemplates.mountUploads(server);
-    },
+    openRoutes: mountOpen((app) => mountDocuments(app, config), oauth.openRoutes, volumeTemplates.mountUploads),
   });
   const stack = opened.move();
   return {
@@ -152,10 +148,16 @@ async function openServers({
 }: ServerParts): Promise<Pick<ControlPlane, "app" | "operatorApp">> {
   const app = await createApp({ ...options, routes: mountAll(mounts) });
   opened.defer(() => app.close());
-  const { bodyMaxBytes, log } = options;
-  const operatorApp = await createOperatorApp({ bodyMaxBytes, log, routes: mountAll(operatorMounts) });
+  const { bodyMaxBytes, log, audit } = options;
+  const operatorApp = await createOperatorApp({ bodyMaxBytes, log, audit, routes: mountAll(operatorMounts) });
   opened.defer(() => operatorApp.close());
   return { app, operatorApp };
+}
+
+function mountOpen(...mounts: readonly ((app: FastifyInstance) => Promise<void>)[]): AppOptions["openRoutes"] {
+  return async (app) => {
+    for (const mount of mounts) await mount(app);
+  };
 }
 
 function mountAll(mounts: readonly Mount[]): Mount {

@@ -12,6 +12,7 @@ import type { Database } from "./db/database.ts";
 import { mountServiceAccounts } from "./service-accounts/routes.ts";
 import { createServiceAccountService, type ServiceAccountService } from "./service-accounts/service.ts";
 import { createServiceAccountStore } from "./service-accounts/store.ts";
+import { mountOperatorUsers } from "./users/operator-routes.ts";
 import { createUserService, type UserService } from "./users/service.ts";
 import { createUserStore } from "./users/store.ts";
 import { createInvitationStore } from "./workspace-users/invitation-store.ts";
@@ -36,6 +37,7 @@ export type Identity = {
   tokens: { verify: (token: string) => Promise<TokenClaims | undefined> };
   /** Mounts everything about workspaces, their people, service accounts and keys. */
   mount(app: FastifyInstance, counters: ResourceCounters): void;
+  operatorMount(operator: FastifyInstance): void;
 };
 
 export type IdentityOptions = {
@@ -77,6 +79,7 @@ export function openIdentity(options: IdentityOptions): Identity {
     lastUse,
     revocations,
     tokens,
+    operatorMount: (operator) => mountOperatorUsers(operator, { users, apiKeys }),
     mount(app, counters) {
       const counted = { ...counters, serviceaccounts: (workspaceId: string) => serviceAccounts.count(workspaceId) };
       const store = createWorkspaceStore(database);

@@ -14,6 +14,7 @@ export type CliOptions = {
   /** Given the running command: what it wrote so far, and a way to press Ctrl-C. */
   during?: (running: { stdout(): string; stderr(): string; signal(name: StopSignal): void }) => Promise<void>;
   stdout?: TerminalStream;
+  stdin?: string;
 };
 
 export const projectDir = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
@@ -30,7 +31,7 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
   const handlers = new Set<(signal: StopSignal) => void>();
   const context: CliContext = {
     env: options.env ?? {},
-    stdin: Readable.from([]),
+    stdin: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
     stdout: options.stdout ?? capture("stdout"),
     stderr: capture("stderr"),
     homeDir: options.homeDir ?? "/nonexistent",

@@ -11,7 +11,10 @@ declare module "fastify" {
 }
 
 export type AuditNote = Partial<
-  Pick<AuditDraft, "workspace_id" | "workspace" | "principal_id" | "principal_name" | "principal_kind" | "resource">
+  Pick<
+    AuditDraft,
+    "workspace_id" | "workspace" | "principal_id" | "principal_name" | "principal_kind" | "credential_id" | "resource"
+  >
 >;
 
 export type AuditObserver = {
@@ -32,7 +35,8 @@ const answerMaxLength = 65_536;
 export function createAuditObserver(audit: Pick<AuditService, "record">): AuditObserver {
   const perAddress = new TokenBuckets(refusalsPerAddress);
   const ofAll = new TokenBuckets(refusalsOfAll);
-  const isTold = (request: FastifyRequest): boolean => perAddress.take(request.ip) === 0 && ofAll.take("all") === 0;
+  const isTold = (request: FastifyRequest): boolean =>
+    perAddress.take(request.ip ?? "") === 0 && ofAll.take("all") === 0;
   return {
     async beforeAnswer(request, reply, payload) {
       const { endpoint } = request.routeOptions.config;

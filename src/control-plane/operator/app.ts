@@ -2,21 +2,37 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "../../core/log.ts";
 import { createServer } from "../app.ts";
+import type { AuditObserver } from "../audit/observe.ts";
+import type { Principal } from "../auth/caller.ts";
 
 /** Recorded where other requests record who asked. */
 export const operatorName = "operator";
 
+const operator: Principal = {
+  principalId: operatorName,
+  kind: "user",
+  principalName: operatorName,
+  credentialId: operatorName,
+  granted: [],
+  home: undefined,
+};
+
 export type OperatorAppOptions = {
   bodyMaxBytes: number;
   log: Logger;
+  audit: AuditObserver;
   routes: (app: FastifyInstance) => void;
 };
 
-export function createOperatorApp({ bodyMaxBytes, log, routes }: OperatorAppOptions): Promise<FastifyInstance> {
+export function createOperatorApp({ bodyMaxBytes, log, audit, routes }: OperatorAppOptions): Promise<FastifyInstance> {
   return createServer({
     bodyMaxBytes,
     log: log.child({ principal: operatorName }),
-    admit: () => Promise.resolve(),
+    audit,
+    admit: async (request) => {
+      request.principal = operator;
+      request.audited = { principal_kind: operatorName, credential_id: null };
+    },
     routes,
   });
 }
