@@ -11,7 +11,11 @@ export function mergeFailures(
 ): readonly InfrastructureError[] {
   const known = new Set(kept.map(identify));
   const oldest = kept.length >= failuresMax ? kept[0]?.time : undefined;
-  const added = reported.filter((one) => !known.has(identify(one)) && (oldest === undefined || one.time > oldest));
+  const added = reported.filter((one) => {
+    const isNew = !known.has(identify(one)) && (oldest === undefined || one.time > oldest);
+    known.add(identify(one));
+    return isNew;
+  });
   if (added.length === 0) return kept;
   return [...kept, ...added].sort((left, right) => compare(left.time, right.time)).slice(-failuresMax);
 }
