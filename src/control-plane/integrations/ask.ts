@@ -6,7 +6,7 @@ import { parseForeignJson } from "../outgoing/json.ts";
 import type { Outgoing } from "../outgoing/outgoing.ts";
 import type { OutgoingAnswer, OutgoingSession } from "../outgoing/session.ts";
 import { membersOf } from "./providers/answer.ts";
-import { type Provider, UnexpectedAnswer } from "./providers/provider.ts";
+import { modelsMax, type Provider, UnexpectedAnswer } from "./providers/provider.ts";
 import type { Texts } from "./record.ts";
 import { carriesSecret, redactMessage } from "./redact.ts";
 
@@ -31,6 +31,7 @@ export async function askProvider(options: AskOptions): Promise<ConnectionModel[
       }
       return requireSuccess(await send(session, url, headers), options);
     }, config);
+    if (found.length > modelsMax) throw new UnexpectedAnswer(`listed more than ${modelsMax} models`);
     return found.filter((model) => !carriesSecret(JSON.stringify(model), credential));
   } catch (error) {
     if (error instanceof AppError) throw error;

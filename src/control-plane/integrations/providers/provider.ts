@@ -32,7 +32,7 @@ export class UnexpectedAnswer extends Error {
 }
 
 const pagesMax = 50;
-const modelsMax = 10_000;
+export const modelsMax = 10_000;
 
 /** `readPage` returns the models of a page and what asks for the next one, if there is one. */
 export async function readPages(
@@ -44,9 +44,9 @@ export async function readPages(
   for (let page = 0; page < pagesMax; page++) {
     const read = await readPage(next);
     models.push(...read.models);
-    if (models.length > modelsMax) throw new UnexpectedAnswer(`listed more than ${modelsMax} models`);
     next = read.next;
-    if (next === undefined) return models;
+    // Whoever asked refuses what is too much.
+    if (next === undefined || models.length > modelsMax) return models;
     if (asked.has(next)) throw new UnexpectedAnswer("listed the same page again and again");
     asked.add(next);
   }
