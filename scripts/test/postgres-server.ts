@@ -34,7 +34,7 @@ export type PostgresServer = AsyncDisposable & {
 };
 
 /** Throws when the tests' set-up has not unpacked the programs. */
-function findPrograms(): { bin: string; libraries: string } {
+export function findPostgresPrograms(): { bin: string; libraries: string } {
   const dataDir = process.env.CATNAP_DATA_DIR || "/var/lib/catnap";
   const root = join(process.env.CATNAP_IMAGE_DIR || join(dataDir, "images"), "test-tools/postgresql-15");
   const bin = join(root, "usr/lib/postgresql/15/bin");
@@ -46,7 +46,7 @@ function findPrograms(): { bin: string; libraries: string } {
 
 /** The files of its programs may lie where `nobody` may not go: they are copied beside the data. */
 function copyPrograms(to: string): { bin: string; libraries: string } {
-  const { bin, libraries } = findPrograms();
+  const { bin, libraries } = findPostgresPrograms();
   const root = bin.slice(0, -"/usr/lib/postgresql/15/bin".length);
   execFileSync("cp", ["-a", "--reflink=auto", join(root, "usr"), to]);
   return { bin: join(to, bin.slice(root.length)), libraries: libraries.replaceAll(root, to) };

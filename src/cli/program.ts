@@ -89,6 +89,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/features-set.ts")).defineFeaturesReset,
   },
   {
+    path: ["backup"],
+    summary: "copy the platform's database into a file (operator of the machine)",
+    load: async () => (await import("./commands/backup.ts")).defineBackup,
+  },
+  {
     path: ["keys", "show"],
     summary: "say which sealing key is in use",
     load: async () => (await import("./commands/keys-show.ts")).defineKeysShow,

@@ -7,6 +7,7 @@ import { type AppOptions, createApp } from "./app.ts";
 import { type Audit, openAudit } from "./audit/open.ts";
 import { createGuard } from "./auth/guard.ts";
 import type { Authentication } from "./auth/service.ts";
+import { mountBackups } from "./backups/routes.ts";
 import { type Bootstrap, ensureBootstrap } from "./bootstrap.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 import { openDatabase } from "./db/open.ts";
@@ -104,6 +105,7 @@ export async function openControlPlane({
   const operatorMounts: Mount[] = [
     ...[features, quotas, oauth, audit, identity].map(({ operatorMount }) => operatorMount),
     (operator) => mountSealKeys(operator, sealKey),
+    (operator) => mountBackups(operator, { database, sealKey }),
   ];
   const servers = await openServers({
     guard: createGuard(authentication, config.requestLimits),

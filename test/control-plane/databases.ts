@@ -1,9 +1,10 @@
 // The database that a test's data directory belongs to: a file in it or, with CATNAP_TEST_DATABASE=postgres, one of a server's.
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after } from "node:test";
 import pg from "pg";
-import { startPostgres } from "../../scripts/test/postgres-server.ts";
+import { findPostgresPrograms, startPostgres } from "../../scripts/test/postgres-server.ts";
 
 export const testsOnPostgres = process.env.CATNAP_TEST_DATABASE === "postgres";
 
@@ -83,4 +84,10 @@ export async function readAllRows(config: { databasePath: string; databaseUrl: s
     names.map(({ table_name }) => queryDatabase(config, `select * from ${table_name}`, [])),
   );
   return JSON.stringify(rows);
+}
+
+/** A client program of the server's own version. */
+export function postgresProgram(name: string): { program: string; environment: NodeJS.ProcessEnv } {
+  const { bin, libraries } = findPostgresPrograms();
+  return { program: join(bin, name), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
 }

@@ -25,6 +25,8 @@ export type Database = AsyncDisposable & {
   prepareRead<Row>(text: string): PreparedRead<Row>;
   /** For small rows: up to ten thousand of them are kept. */
   prepareRememberedRead<Row>(text: string): RememberedRead<Row>;
+  /** Writes a copy as of one moment into a new file, readable by its owner only; undefined where a server keeps the data. */
+  readonly copyTo: ((path: string) => Promise<void>) | undefined;
   /** Resolves once every commit made before the call survives a loss of power; a commit alone survives the process's death. */
   flush(): Promise<void>;
 };

@@ -2,6 +2,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import type { SqliteDatabase } from "kysely";
 import { BoundedMap } from "../../core/bounded-map.ts";
+import { translateFailure } from "./sqlite-errors.ts";
 
 const preparedMax = 200;
 
@@ -26,6 +27,8 @@ export function adaptForKysely(database: DatabaseSync, onChange: () => void): Sq
         return (values: readonly unknown[]): Result => {
           try {
             return execute(values as SQLInputValue[]);
+          } catch (error) {
+            throw translateFailure(error);
           } finally {
             if (changes) onChange();
           }
@@ -34,7 +37,11 @@ export function adaptForKysely(database: DatabaseSync, onChange: () => void): Sq
       return {
         reader: returnsRows,
         all: watched((values) => statement.all(...values)),
-        run: watched((values) => statement.run(...values)),
+        run: watched((values) => {
+          // SQLite ends the transaction by itself when the disk is full; an error about that would hide why.
+          if (/^\s*rollback\s*$/i.test(text) && !database.isTransaction) return { changes: 0, lastInsertRowid: 0 };
+          return statement.run(...values);
+        }),
         iterate: watched((values) => statement.iterate(...values) as IterableIterator<unknown>),
       };
     },

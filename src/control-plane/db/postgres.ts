@@ -54,6 +54,7 @@ export async function openPostgres({ url, isExclusive, log }: PostgresOptions): 
         () => version,
       );
     },
+    copyTo: undefined,
     // A commit is acknowledged when it is durable; see makeDurable.
     flush: async () => undefined,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),

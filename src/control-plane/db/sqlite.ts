@@ -1,18 +1,21 @@
 // SQLite as built into Node: one connection that Kysely writes through and one read-only connection for hot, synchronous reads,
 // which therefore never see a transaction that is still open.
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { backup, DatabaseSync } from "node:sqlite";
 import { Kysely, SqliteDialect } from "kysely";
 import type { Database, PreparedRead, RememberedRead } from "./database.ts";
 import { adaptForKysely } from "./kysely-adapter.ts";
 import { LogSync } from "./log-sync.ts";
 import { migrate } from "./migrate.ts";
 import { rememberRows } from "./remembered-rows.ts";
+import { translateFailure } from "./sqlite-errors.ts";
 import type { Tables } from "./tables.ts";
 import { createTransact } from "./transact.ts";
 
 const busyTimeoutMs = 5_000;
+/** Of a backup; other work goes on between. */
+const pagesAtOnce = 1_000;
 
 export async function openSqlite(path: string): Promise<Database> {
   await using opened = new AsyncDisposableStack();
@@ -50,7 +53,24 @@ export async function openSqlite(path: string): Promise<Database> {
         () => version,
       );
     },
-    flush: () => log.sync(),
+    async copyTo(path) {
+      closeSync(openSync(path, "wx", 0o600));
+      await backup(reader, path, { rate: pagesAtOnce });
+      syncPath(path);
+    },
+    flush: () =>
+      log.sync().catch((error: unknown) => {
+        throw translateFailure(error);
+      }),
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+function syncPath(path: string): void {
+  const file = openSync(path, "r");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
 }

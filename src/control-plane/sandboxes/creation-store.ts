@@ -102,9 +102,10 @@ async function insert(
   // After the name is taken: whoever still held it has failed by then, and none that fails later can have held it.
   const replaced = await replaceFailed(queries, record);
   const { id, workspaceId, revision, createdAt: time, status, spec } = record;
-  await takeUsage(queries, workspaceId, { sandboxes: 1, memoryMb: spec.runtime?.memory ?? 0 }, limits);
   await recordConnections(queries, { id, workspaceId }, connections);
   await appendEvent(queries, id, { revision, time, status });
+  // Last: other creations of the workspace wait for its row until this transaction ends.
+  await takeUsage(queries, workspaceId, { sandboxes: 1, memoryMb: spec.runtime?.memory ?? 0 }, limits);
   return { kind: "inserted", replaced };
 }
 

@@ -35,9 +35,10 @@ export function createSandboxList({ store, presenter, sealKey }: ListOptions) {
       const opened = query.cursor === undefined ? undefined : cursors.open(query.cursor);
       const { limit, isTail } = paging;
       const total = opened?.total ?? (await store.count(filter));
-      const records = isTail
-        ? await readTail(filter, paging)
-        : await readRange(filter, paging, opened?.after, limit + 1);
+      const readRecords = () =>
+        isTail ? readTail(filter, paging) : readRange(filter, paging, opened?.after, limit + 1);
+      // A search that has found nothing need not look for it again.
+      const records = total === 0 && store.isScan(filter) ? [] : await readRecords();
       const hasMore = records.length > limit;
       const shown = hasMore ? records.slice(0, limit) : records;
       const last = shown.at(-1);

@@ -1,0 +1,75 @@
+// A full disk below the SQLite store: requests are refused as unavailable, nothing acknowledged is lost, and room mends it.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { testsOnPostgres } from "./databases.ts";
+import { startServer, until } from "./harness.ts";
+
+function smallDisk(): Disposable & { path: string } {
+  const path = mkdtempSync(join(tmpdir(), "catnap-small-disk-"));
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=6m,mode=0700", "tmpfs", path]);
+  return {
+    path,
+    [Symbol.dispose]() {
+      execFileSync("umount", [path]);
+      rmSync(path, { recursive: true });
+    },
+  };
+}
+
+const run = testsOnPostgres ? test.skip : test;
+
+run("a full disk is 503, loses nothing acknowledged, and is over when there is room", async () => {
+  using disk = smallDisk();
+  const filler = join(disk.path, "filler");
+  const acknowledged: string[] = [];
+  const server = await startServer({ dataDir: disk.path });
+  try {
+    const create = async (index: number) => {
+      const answer = await server.create({ name: `box-${index}`, metadata: { labels: { filling: "x".repeat(60) } } });
+      if (answer.status === 200) acknowledged.push(`box-${index}`);
+      return answer;
+    };
+    for (let index = 0; index < 5; index++) assert.equal((await create(index)).status, 200);
+    fillUp(filler);
+    const refused = await until("a creation is refused", async () => {
+      const answer = await create(acknowledged.length + 100);
+      return answer.status === 200 ? undefined : answer;
+    });
+    assert.equal(refused.status, 503, refused.text);
+    assert.match(refused.body.message, /disk of the database is full/);
+    assert.equal(refused.body.code, "STORAGE_FULL");
+    for (const name of acknowledged) assert.equal((await server.call("GET", `/v0/sandboxes/${name}`)).status, 200);
+    const deletion = await server.call("DELETE", "/v0/sandboxes/box-0");
+    assert.ok(deletion.status === 503 || deletion.status === 200, deletion.text);
+    rmSync(filler);
+    assert.equal((await create(999)).status, 200);
+  } finally {
+    await server[Symbol.asyncDispose]();
+  }
+  await using again = await startServer({ dataDir: disk.path, apiKey: server.apiKey, host: server.host });
+  for (const name of acknowledged.slice(1)) {
+    assert.equal((await again.call("GET", `/v0/sandboxes/${name}`)).body.status, "DEPLOYED", name);
+  }
+  const counted = await again.query<{ count: number }>("select sum(count) as count from sandbox_counts");
+  const real = await again.query<{ count: number }>("select count(*) as count from sandboxes");
+  assert.deepEqual({ ...counted[0] }, { ...real[0] });
+});
+
+/** To the last byte. */
+function fillUp(path: string): void {
+  writeFileSync(path, "");
+  for (let size = 1_048_576; size >= 1; size = Math.floor(size / 2)) {
+    for (;;) {
+      try {
+        writeFileSync(path, Buffer.alloc(size), { flag: "a" });
+      } catch {
+        break;
+      }
+      if (statSync(path).size > 64 * 1_048_576) assert.fail("the disk is not small");
+    }
+  }
+}
