@@ -4,6 +4,7 @@ import { printResult, type Result, writeResults } from "./report.ts";
 import { benchCreate } from "./suites/create.ts";
 import { benchExec } from "./suites/exec.ts";
 import { benchGet } from "./suites/get.ts";
+import { benchStore } from "./suites/store.ts";
 import { benchTransfer } from "./suites/transfer.ts";
 import { benchWakeAndMemory } from "./suites/wake.ts";
 
@@ -13,6 +14,7 @@ const suites: Record<string, () => Promise<Result[]>> = {
   exec: benchExec,
   transfer: benchTransfer,
   get: benchGet,
+  store: benchStore,
 };
 
 const wanted = process.argv.slice(2);
