@@ -13,6 +13,8 @@ import * as filesystem from "./sandbox-api/filesystem.ts";
 import * as health from "./sandbox-api/health.ts";
 import * as multipart from "./sandbox-api/multipart.ts";
 import * as processes from "./sandbox-api/process.ts";
+import * as search from "./sandbox-api/search.ts";
+import * as watch from "./sandbox-api/watch.ts";
 import * as serviceAccount from "./service-account.ts";
 import * as volumeTemplate from "./volume-template.ts";
 import * as workspace from "./workspace.ts";
@@ -39,7 +41,14 @@ export const controlPlaneOperations: readonly Operation[] = operationsOf(
 );
 
 /** Below the address of each sandbox. */
-export const sandboxOperations: readonly Operation[] = operationsOf(filesystem, health, multipart, processes);
+export const sandboxOperations: readonly Operation[] = operationsOf(
+  filesystem,
+  health,
+  multipart,
+  processes,
+  search,
+  watch,
+);
 
 function operationsOf(...modules: object[]): Operation[] {
   return modules.flatMap((module) =>

@@ -10,6 +10,7 @@ export function defaultDriver(config: HostConfig, log: Logger): { driver: Driver
     dataDir: config.dataDir,
     runtime: config.ociRuntime,
     guestBinary: config.guestBinary,
+    searchBinary: config.searchBinary,
     subIdStart: idRange.start,
     cgroupParent: config.cgroupParent,
     network: { cidr: config.networkCidr },

@@ -14,6 +14,8 @@ export type HostConfig = {
   warmImages: string[];
   ociRuntime: string;
   guestBinary: string;
+  /** ripgrep, a static binary: it searches inside sandboxes. */
+  searchBinary: string;
   cgroupParent: string;
   insecureRegistries: string[];
   imageMaxBytes: number;
@@ -36,6 +38,9 @@ export function readHostConfig(settings: Settings, projectRoot: string): HostCon
     warmImages: readList(settings, "CATNAP_WARM_IMAGES", "blaxel/base-image:latest"),
     ociRuntime: text("CATNAP_OCI_RUNTIME", "runc"),
     guestBinary: resolve(text("CATNAP_GUEST_BINARY", join(projectRoot, "guest/build/catnap-init"))),
+    searchBinary: resolve(
+      text("CATNAP_SEARCH_BINARY", join(projectRoot, `node_modules/@vscode/ripgrep-linux-${process.arch}/bin/rg`)),
+    ),
     cgroupParent: text("CATNAP_CGROUP_PARENT", "catnap"),
     insecureRegistries: readList(settings, "CATNAP_INSECURE_REGISTRIES", ""),
     imageMaxBytes: imageMaxMb * 1024 * 1024,

@@ -14,6 +14,7 @@ import { Processes } from "./processes/processes.ts";
 import type { App } from "./route.ts";
 import type { SandboxApi, SandboxSession } from "./session.ts";
 import { bindSession, type SessionContext } from "./session-context.ts";
+import { ToolRuns } from "./tools/tool-runs.ts";
 import { Uploads } from "./uploads/uploads.ts";
 
 /** Memory for content that cannot be streamed, of all sandboxes and of one, so that one cannot take everybody's. */
@@ -57,6 +58,7 @@ class Session implements SandboxSession {
       machine,
       processes: new Processes(machine, own),
       uploads: new Uploads(machine),
+      tools: new ToolRuns(machine),
       log: own,
       budget: new MemoryBudget({ ...waiting, totalBytes: sandboxContentMaxBytes, parent: budget }),
       ended: this.#end.signal,
@@ -65,15 +67,24 @@ class Session implements SandboxSession {
   }
 
   get sink(): ProcessSink {
-    return this.#context.processes.sink;
+    const { processes, tools } = this.#context;
+    const ownerOf = (token: string): ProcessSink => (tools.owns(token) ? tools.sink : processes.sink);
+    return {
+      output: (token, stream, offset, chunk) => ownerOf(token).output(token, stream, offset, chunk),
+      exit: (token, end) => ownerOf(token).exit(token, end),
+    };
   }
 
-  guestConnected(processes: readonly GuestProcess[]): Promise<void> {
-    return this.#context.processes.guestConnected(processes);
+  guestConnected(held: readonly GuestProcess[]): Promise<void> {
+    const { processes, tools } = this.#context;
+    tools.guestConnected(held);
+    return processes.guestConnected(held.filter(({ token }) => !tools.owns(token)));
   }
 
   guestLost(): Promise<void> {
-    return this.#context.processes.guestLost();
+    const { processes, tools } = this.#context;
+    tools.guestLost();
+    return processes.guestLost();
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {

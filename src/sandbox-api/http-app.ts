@@ -10,9 +10,11 @@ import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
 import { registerProcessRoutes } from "./processes/process-routes.ts";
 import { type App, isMultipart } from "./route.ts";
+import { registerSearchRoutes } from "./search/search-routes.ts";
 import { sessionOf } from "./session-context.ts";
 import { guardAnswer } from "./stall-guard.ts";
 import { registerUploadRoutes } from "./uploads/upload-routes.ts";
+import { registerWatchRoutes } from "./watch/watch-routes.ts";
 
 const jsonMaxBytes = 2 * 1024 * 1024;
 /** Three bytes of a path may be written as nine characters. */
@@ -61,6 +63,8 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   registerHealthRoutes(app, build);
   registerProcessRoutes(app);
   registerFileRoutes(app);
+  registerSearchRoutes(app);
+  registerWatchRoutes(app);
   registerUploadRoutes(app);
   return app;
 }

@@ -13,6 +13,8 @@ export interface Machine {
   /** Absolute directory that relative paths start from, `/blaxel` in platform images. */
   readonly workingDir: string;
   readonly homeDir: string;
+  /** Path inside the sandbox of the program that searches contents (ripgrep). */
+  readonly searchProgram: string;
   readonly guest: Guest;
   /**
    * Replaces the init inside by another build of it, without disturbing what runs. Rejects with `unprocessable` and `details.step`

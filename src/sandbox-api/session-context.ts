@@ -5,12 +5,14 @@ import type { Logger } from "../core/log.ts";
 import type { Machine } from "./machine.ts";
 import type { MemoryBudget } from "./memory-budget.ts";
 import type { Processes } from "./processes/processes.ts";
+import type { ToolRuns } from "./tools/tool-runs.ts";
 import type { Uploads } from "./uploads/uploads.ts";
 
 export type SessionContext = {
   machine: Machine;
   processes: Processes;
   uploads: Uploads;
+  tools: ToolRuns;
   log: Logger;
   /** For content that stands in memory whole. */
   budget: MemoryBudget;

@@ -13,6 +13,7 @@ import { idRange } from "../../src/host/images/id-range.ts";
 import { openImages } from "../../src/host/images/images.ts";
 import type { NetworkSettings } from "../../src/host/network/settings.ts";
 import type { GuestProcess, OutputStream, ProcessEnd } from "../../src/sandbox-api/machine.ts";
+import { searchBinary } from "../search-binary.ts";
 import { findLeftovers } from "./leftovers.ts";
 
 export type CommandOutput = { end: ProcessEnd; stdout: string; stderr: string };
@@ -46,12 +47,20 @@ export class TestHost implements AsyncDisposable {
     this.imageRoot = imageRoot;
     const { dataDir, cgroupParent } = this;
     if (options.kind === "mock") {
-      this.driver = new MockDriver({ dataDir, guestBinary, faults: options.faults });
+      this.driver = new MockDriver({ dataDir, guestBinary, searchBinary, faults: options.faults });
       this.#teardown = async () => undefined;
       return;
     }
     const network = { cidr: "10.209.0.0/16", ...options.network };
-    const oci = { dataDir, cgroupParent, runtime: process.env.CATNAP_OCI_RUNTIME ?? "runc", guestBinary, network, log };
+    const oci = {
+      dataDir,
+      cgroupParent,
+      runtime: process.env.CATNAP_OCI_RUNTIME ?? "runc",
+      guestBinary,
+      searchBinary,
+      network,
+      log,
+    };
     const { driver, teardown } = createOciDriver({ ...oci, subIdStart: idRange.start });
     this.driver = driver;
     this.#teardown = teardown;

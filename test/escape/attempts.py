@@ -197,6 +197,8 @@ ATTEMPTS = {
     "change the init's mode": lambda: os.chmod("/.catnap-init", 0o777),
     "replace the init's program": lambda: os.rename("/bin", "/.catnap-init"),
     "remove the init's program": lambda: os.unlink("/.catnap-init"),
+    "open the search program for writing": lambda: os.open("/.catnap-rg", os.O_WRONLY),
+    "replace the search program": lambda: os.rename("/bin", "/.catnap-rg"),
     "spare itself when memory is short": lambda: write("/proc/self/oom_score_adj", "-1000"),
     "run before others in real time": lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(99)),
     # Sockets and devices of the network

@@ -19,6 +19,7 @@ import type { Images, ResolvedImage } from "../../src/host/images/images.ts";
 import { type InstanceRecord, readRecords } from "../../src/host/instances/record.ts";
 import { createSandboxApi } from "../../src/sandbox-api/app.ts";
 import { buildGuest } from "../guest/start-guest.ts";
+import { searchBinary } from "../search-binary.ts";
 import { HookedDriver } from "./hooked-driver.ts";
 
 export const apiKey = "test-key";
@@ -52,7 +53,7 @@ export class HostHarness implements AsyncDisposable {
     this.dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), "catnap-host-"));
     this.#guestBinary = options.guestBinary ?? process.env.CATNAP_GUEST_BINARY ?? buildGuest("init");
     const { dataDir } = this;
-    this.driver = new HookedDriver({ dataDir, guestBinary: this.#guestBinary, faults: options.faults });
+    this.driver = new HookedDriver({ dataDir, guestBinary: this.#guestBinary, searchBinary, faults: options.faults });
   }
 
   static async start(options: HarnessOptions = {}): Promise<HostHarness> {

@@ -222,16 +222,6 @@ suite("writing", () => {
     assertError(await sandbox.ask("PUT", "/filesystem/old", { ...whole, headers }), 400, /boundary/);
     assert.equal(readFileSync(work("old"), "utf8"), "old");
   });
-
-  test("writing and removing trees is refused, not mistaken for a path", async () => {
-    assertError(
-      await sandbox.ask("PUT", `/filesystem/tree/${work("t")}`, { json: { files: { a: "b" } } }),
-      400,
-      /not available/,
-    );
-    assertError(await sandbox.ask("DELETE", `/filesystem/tree/${work("dir")}`), 400, /not available/);
-    assert.ok(!existsSync(work("tree")));
-  });
 });
 
 suite("removing", () => {

@@ -20,6 +20,7 @@ import { createSandboxApi } from "../../src/sandbox-api/app.ts";
 import type { Machine } from "../../src/sandbox-api/machine.ts";
 import type { SandboxApi, SandboxSession } from "../../src/sandbox-api/session.ts";
 import { startGuest } from "../guest/start-guest.ts";
+import { searchBinary } from "../search-binary.ts";
 
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer; text: string; json: unknown };
 export type Ask = { headers?: Record<string, string>; body?: Buffer | string | Readable; json?: unknown };
@@ -107,6 +108,7 @@ export class TestSandbox implements AsyncDisposable {
       environment: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: this.homeDir, FROM_MACHINE: "yes" },
       workingDir: this.workingDir,
       homeDir: this.homeDir,
+      searchProgram: searchBinary,
       guest: connection,
       upgradeCount: 0,
       upgrade: (binary) => connection.upgrade(binary),

@@ -34,6 +34,7 @@ async function open(limits: Partial<ProcessLimits>): Promise<void> {
     environment: {},
     workingDir: "/",
     homeDir: "/",
+    searchProgram: "",
     guest: connection,
     upgradeCount: 0,
     upgrade: (binary) => connection.upgrade(binary),

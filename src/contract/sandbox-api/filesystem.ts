@@ -73,6 +73,41 @@ export const removePath = endpoint({
   response: PathMessage,
 });
 
+/** Files of one request, and how much they may have together as JSON. */
+export const treeFilesMax = 10_000;
+export const treeBodyMaxBytes = 64 * 1024 * 1024;
+
+export const TreeRequest = Type.Object({
+  files: Type.Optional(
+    Type.Record(Type.String(), Type.String(), {
+      maxProperties: treeFilesMax,
+      description: "Contents by paths relative to the tree.",
+    }),
+  ),
+});
+
+export const writeTree = endpoint({
+  method: "PUT",
+  path: "/filesystem/tree/*",
+  summary: "Write many files below a directory, which is made; answers with that directory",
+  tag: "filesystem",
+  scope,
+  body: TreeRequest,
+  response: Directory,
+  errors: [422],
+});
+
+export const removeTree = endpoint({
+  method: "DELETE",
+  path: "/filesystem/tree/*",
+  summary: "Remove a directory",
+  tag: "filesystem",
+  scope,
+  query: Type.Object({ recursive: Type.Optional(Type.Boolean()) }),
+  response: PathMessage,
+  errors: [422],
+});
+
 export const readTree = endpoint({
   method: "GET",
   path: "/filesystem/tree/*",

@@ -37,6 +37,8 @@ export type InstanceCondition = {
 export interface Driver extends AsyncDisposable {
   readonly name: string;
   readonly capabilities: Capabilities;
+  /** Where the program that searches contents (ripgrep) is found inside an instance. */
+  readonly searchProgram: string;
   /** Whether this machine can run it: empty when it can, else one problem a line with the command that mends it. */
   fingerprint(): Promise<DriverProblem[]>;
   /** Machine-wide preparation (cgroup parents, network tables); safe to repeat. */

@@ -29,7 +29,7 @@ export type MockFaults = {
   failedFreezes?: readonly number[];
 };
 
-export type MockDriverOptions = { dataDir: string; guestBinary: string; faults?: MockFaults };
+export type MockDriverOptions = { dataDir: string; guestBinary: string; searchBinary: string; faults?: MockFaults };
 
 const pageBytes = 4_096;
 
@@ -44,6 +44,10 @@ export class MockDriver implements Driver {
 
   constructor(options: MockDriverOptions) {
     this.#options = options;
+  }
+
+  get searchProgram(): string {
+    return this.#options.searchBinary;
   }
 
   async fingerprint(): Promise<DriverProblem[]> {

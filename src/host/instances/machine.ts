@@ -12,10 +12,14 @@ export class InstanceMachine implements Machine {
   readonly environment: Readonly<Record<string, string>>;
   readonly workingDir: string;
   readonly homeDir: string;
+  readonly searchProgram: string;
   readonly guest: Guest;
   readonly #instance: Instance;
 
-  constructor(instance: Instance, environment: Readonly<Record<string, string>>) {
+  constructor(
+    instance: Instance,
+    { environment, searchProgram }: { environment: Readonly<Record<string, string>>; searchProgram: string },
+  ) {
     const { claim, image } = instance.record;
     if (claim === undefined) throw new Error("an instance without a claim serves no sandbox");
     this.instanceId = claim.instanceId;
@@ -25,6 +29,7 @@ export class InstanceMachine implements Machine {
     this.environment = environment;
     this.workingDir = image.workingDir;
     this.homeDir = image.homeDir;
+    this.searchProgram = searchProgram;
     this.guest = instance.guest;
     this.#instance = instance;
   }

@@ -138,7 +138,10 @@ export class InstanceManager
   }
 
   async #bind(instance: Instance, environment: Record<string, string>): Promise<void> {
-    const machine = new InstanceMachine(instance, sandboxEnvironment(instance.record.image, environment));
+    const machine = new InstanceMachine(instance, {
+      environment: sandboxEnvironment(instance.record.image, environment),
+      searchProgram: this.#options.driver.searchProgram,
+    });
     instance.bind(await this.#options.sandboxApi.open(machine));
   }
 

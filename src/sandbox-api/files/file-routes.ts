@@ -1,6 +1,15 @@
 // The filesystem operations over HTTP, downloads apart.
 import type { Readable } from "node:stream";
-import { fileBodyMaxBytes, readPath, readTree, removePath, writePath } from "../../contract/sandbox-api/filesystem.ts";
+import {
+  fileBodyMaxBytes,
+  readPath,
+  readTree,
+  removePath,
+  removeTree,
+  treeBodyMaxBytes,
+  writePath,
+  writeTree,
+} from "../../contract/sandbox-api/filesystem.ts";
 import { AppError } from "../../core/errors.ts";
 import type { GuestFiles } from "../machine.ts";
 import { type App, type Call, isMultipart, route } from "../route.ts";
@@ -9,6 +18,7 @@ import { type OpenedFile, sendDownload, sendWhole } from "./download.ts";
 import { checkTextSize, directoryAnswer, fileWithContent } from "./file-answer.ts";
 import { type FormFields, receiveFile } from "./form-upload.ts";
 import { directoryModeDefault, fileModeDefault, parsePermissions } from "./permissions.ts";
+import { writeFiles } from "./write-files.ts";
 
 const entriesMax = 20_000;
 const jsonType = "application/json; charset=utf-8";
@@ -23,23 +33,38 @@ export function registerFileRoutes(app: App): void {
     return directoryAnswer(path, await timing.measure("guest", () => machine.guest.files.list(path, entriesMax)));
   });
 
-  route(app, readPath, read, { paths: [prefix] });
-
   route(
     app,
-    writePath,
-    (call) => {
-      refuseTree(call.request.raw.url!);
-      return isMultipart(call.request) ? writeForm(call) : writeJson(call);
+    writeTree,
+    async ({ request, body, session: { machine }, timing }) => {
+      const path = absolutePathFromUrl(request.raw.url!, treePrefix, machine);
+      const { files } = machine.guest;
+      await timing.measure("guest", () => asWriteFailure(writeFiles(files, path, body.files ?? {})));
+      return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
     },
-    { paths: [prefix], acceptsForm: true, bodyMaxBytes: fileBodyMaxBytes },
+    { bodyMaxBytes: treeBodyMaxBytes },
   );
+
+  route(app, removeTree, async ({ request, query, session: { machine }, timing }) => {
+    const path = absolutePathFromUrl(request.raw.url!, treePrefix, machine);
+    const info = await timing.measure("guest", () => machine.guest.files.stat(path));
+    if (info.type !== "directory") throw new AppError("invalid_request", `'${path}' is not a directory.`);
+    await timing.measure("guest", () => machine.guest.files.remove(path, { recursive: query.recursive ?? false }));
+    return { path, message: "Deleted successfully" };
+  });
+
+  route(app, readPath, read, { paths: [prefix] });
+
+  route(app, writePath, (call) => (isMultipart(call.request) ? writeForm(call) : writeJson(call)), {
+    paths: [prefix],
+    acceptsForm: true,
+    bodyMaxBytes: fileBodyMaxBytes,
+  });
 
   route(
     app,
     removePath,
     async ({ request, query, session: { machine }, timing }) => {
-      refuseTree(request.raw.url!);
       const path = pathFromUrl(request.raw.url!, prefix, machine);
       await timing.measure("guest", () => machine.guest.files.remove(path, { recursive: query.recursive ?? false }));
       return { path, message: "Deleted successfully" };
@@ -154,10 +179,4 @@ async function asWriteFailure<Result>(work: Promise<Result>): Promise<Result> {
     if (!(error instanceof AppError) || (error.code !== "not_found" && error.code !== "already_exists")) throw error;
     throw new AppError("unprocessable", error.message, { cause: error });
   }
-}
-
-/** Writing and removing trees is not served; without this the path would be taken for one that begins with `tree/`. */
-function refuseTree(url: string): void {
-  if (!url.startsWith(`${treePrefix}/`)) return;
-  throw new AppError("invalid_request", "Writing and removing trees is not available yet; write the files one by one.");
 }

@@ -1,13 +1,14 @@
 // The description of an instance that an OCI runtime starts (config.json of the OCI runtime specification).
 import { readFileSync } from "node:fs";
 import { capabilities, maskedPaths, readonlyPaths, sysctls } from "./privileges.ts";
-import { initPath } from "./root-layer.ts";
+import { initPath, searchPath } from "./root-layer.ts";
 import { seccompProfile } from "./seccomp.ts";
 
 export type BundleOptions = {
   root: string;
   hostname: string;
   guestBinary: string;
+  searchBinary: string;
   subIdStart: number;
   cgroupsPath: string;
   memoryBytes: number;
@@ -19,7 +20,7 @@ const subIdCount = 65_536;
 const openFilesMax = 65_536;
 
 export function bundleText(options: BundleOptions): string {
-  const { root, hostname, guestBinary, subIdStart, cgroupsPath } = options;
+  const { root, hostname, subIdStart, cgroupsPath } = options;
   const idMappings = [{ containerID: 0, hostID: subIdStart, size: subIdCount }];
   return JSON.stringify({
     ociVersion: "1.0.2",
@@ -36,7 +37,7 @@ export function bundleText(options: BundleOptions): string {
     },
     root: { path: root, readonly: false },
     hostname,
-    mounts: mounts(guestBinary),
+    mounts: mounts(options),
     linux: {
       uidMappings: idMappings,
       gidMappings: idMappings,
@@ -62,8 +63,9 @@ function resources({ memoryBytes, processesMax }: BundleOptions): object {
   };
 }
 
-function mounts(guestBinary: string): object[] {
+function mounts({ guestBinary, searchBinary }: BundleOptions): object[] {
   const plain = ["nosuid", "noexec", "nodev"];
+  const program = ["bind", "ro", "nosuid", "nodev"];
   return [
     { destination: "/proc", type: "proc", source: "proc", options: plain },
     { destination: "/dev", type: "tmpfs", source: "tmpfs", options: ["nosuid", "mode=755", "size=64k"] },
@@ -78,7 +80,8 @@ function mounts(guestBinary: string): object[] {
     { destination: "/dev/mqueue", type: "mqueue", source: "mqueue", options: plain },
     { destination: "/sys", type: "sysfs", source: "sysfs", options: [...plain, "ro"] },
     { destination: "/sys/fs/cgroup", type: "cgroup", source: "cgroup", options: [...plain, "relatime", "ro"] },
-    { destination: initPath, type: "bind", source: guestBinary, options: ["bind", "ro", "nosuid", "nodev"] },
+    { destination: initPath, type: "bind", source: guestBinary, options: program },
+    { destination: searchPath, type: "bind", source: searchBinary, options: program },
   ];
 }
 

@@ -12,7 +12,7 @@ import { fingerprint } from "./fingerprint.ts";
 import type { OciParts } from "./parts.ts";
 import { daemonPaths, groupParent, type InstancePaths, instancePaths } from "./paths.ts";
 import { Programs } from "./programs.ts";
-import { removeUnfinishedLayers } from "./root-layer.ts";
+import { removeUnfinishedLayers, searchPath } from "./root-layer.ts";
 import { Runtime } from "./runtime.ts";
 import { startInstance } from "./start.ts";
 import { raiseMachineCounters } from "./user-counters.ts";
@@ -23,6 +23,8 @@ export type OciDriverOptions = {
   runtime: string;
   /** The init, a static binary. */
   guestBinary: string;
+  /** The program that searches contents inside, a static binary. */
+  searchBinary: string;
   /** First of 65536 unprivileged ids that stand for every sandbox's own. */
   subIdStart: number;
   log: Logger;
@@ -50,6 +52,7 @@ export function createOciDriver(options: OciDriverOptions): { driver: Driver; te
     }),
     runtime: new Runtime({ program: options.runtime, root: paths.runtimeRoot, programs }),
     guestBinary: options.guestBinary,
+    searchBinary: options.searchBinary,
     subIdStart: options.subIdStart,
     log: options.log,
   };
@@ -59,6 +62,7 @@ export function createOciDriver(options: OciDriverOptions): { driver: Driver; te
 class OciDriver implements Driver {
   readonly name = "oci";
   readonly capabilities = { isolation: true, limits: true, network: true };
+  readonly searchProgram = searchPath;
   readonly #parts: OciParts;
   readonly #options: OciDriverOptions;
   #swept = false;

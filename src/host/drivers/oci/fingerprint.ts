@@ -19,7 +19,7 @@ const programPackages: Readonly<Record<string, string>> = {
 const controllersNeeded: readonly ControllerName[] = ["memory", "cpu", "pids", "freezer"];
 
 export async function fingerprint(
-  options: { runtime: string; guestBinary: string },
+  options: { runtime: string; guestBinary: string; searchBinary: string },
   parts: OciParts,
 ): Promise<DriverProblem[]> {
   const problems: DriverProblem[] = [];
@@ -32,6 +32,7 @@ export async function fingerprint(
   }
   need(isProgram(options.runtime, parts), `the runtime ${options.runtime} is missing`, "apt-get install runc");
   need(existsSync(options.guestBinary), "the sandboxes' init is not built", "node scripts/build-guest.mjs");
+  need(existsSync(options.searchBinary), "the program that searches files is missing", "npm ci --ignore-scripts");
   need(kernelHas("/proc/filesystems", /\boverlay$/m), "the kernel has no overlay file system", "modprobe overlay");
   need(userNamespacesMax() > 0, "user namespaces are off", "sysctl -w user.max_user_namespaces=65536");
   const { controllers } = parts.cgroups.layout;

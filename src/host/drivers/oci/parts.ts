@@ -13,6 +13,7 @@ export type OciParts = {
   programs: Programs;
   runtime: Runtime;
   guestBinary: string;
+  searchBinary: string;
   subIdStart: number;
   log: Logger;
 };

@@ -1,4 +1,4 @@
-// A small read-only layer between image and writable layer: /etc/hosts, hostname and name servers, and the init's mount point.
+// A small read-only layer between image and writable layer: /etc/hosts, hostname and name servers, and the mount points of the platform's programs.
 // The sandbox changes its own copies; a restart shows fresh ones where it did not. Instances with equal content share one.
 import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -8,6 +8,8 @@ export type RootLayer = { hostname: string; resolvers: readonly string[]; subIdS
 
 /** Where the init is found inside. */
 export const initPath = "/.catnap-init";
+/** And the program that searches contents. */
+export const searchPath = "/.catnap-rg";
 
 /** The layer's directory, made on first use. It never changes once it has its name. */
 export function ensureRootLayer(layersDir: string, layer: RootLayer): string {
@@ -57,6 +59,7 @@ function layerFiles({ hostname, resolvers }: RootLayer): [path: string, content:
   ];
   return [
     [initPath.slice(1), ""],
+    [searchPath.slice(1), ""],
     ["etc/hostname", `${hostname}\n`],
     ["etc/hosts", `${hosts.join("\n")}\n`],
     ["etc/resolv.conf", resolvers.map((server) => `nameserver ${server}\n`).join("")],

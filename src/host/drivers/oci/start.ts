@@ -47,7 +47,7 @@ export async function startInstance(parts: OciParts, spec: InstanceSpec, signal:
 
 /** Everything the runtime reads. The writable layer keeps what is in it. */
 function prepareFiles(parts: OciParts, spec: InstanceSpec, paths: InstancePaths): string {
-  const { subIdStart, guestBinary, cgroups, network } = parts;
+  const { subIdStart, guestBinary, searchBinary, cgroups, network } = parts;
   rmSync(paths.bundleDir, { recursive: true, force: true });
   for (const dir of [paths.driverDir, paths.upperDir, paths.workDir, paths.bundleDir]) {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -60,6 +60,7 @@ function prepareFiles(parts: OciParts, spec: InstanceSpec, paths: InstancePaths)
     root: paths.root,
     hostname,
     guestBinary,
+    searchBinary,
     subIdStart,
     cgroupsPath: cgroups.runtimePath(spec.id),
     memoryBytes: memoryBytes(limits),

@@ -1,0 +1,77 @@
+// Globs as file names are matched by them, in time that grows with the lengths only: callers choose both pattern and name.
+
+/** `*` and `?` stay within a segment, `**` does not; `[abc]`, `[a-z]`, `[!a]` and `\` as shells have them. */
+export type Glob = { matches(path: string): boolean };
+
+type Token = { kind: "one"; accepts: (character: string) => boolean } | { kind: "many"; crossesSlashes: boolean };
+
+/** A pattern without a slash is for the last segment of a path, another for the whole. */
+export function compileGlob(pattern: string): Glob {
+  const tokens = parse(pattern.replace(/^\.?\//, ""));
+  const isForName = !pattern.includes("/");
+  return {
+    matches: (path) => matches(tokens, isForName ? path.slice(path.lastIndexOf("/") + 1) : path),
+  };
+}
+
+function parse(pattern: string): Token[] {
+  const tokens: Token[] = [];
+  const characters = [...pattern];
+  for (let at = 0; at < characters.length; at++) {
+    const character = characters[at]!;
+    if (character === "*") {
+      const crossesSlashes = characters[at + 1] === "*";
+      while (characters[at + 1] === "*") at++;
+      tokens.push({ kind: "many", crossesSlashes });
+      // `**/` also stands for no directory at all.
+      if (crossesSlashes && characters[at + 1] === "/") at++;
+    } else if (character === "?") {
+      tokens.push({ kind: "one", accepts: (other) => other !== "/" });
+    } else if (character === "[" && characters.indexOf("]", at + 2) !== -1) {
+      const end = characters.indexOf("]", at + 2);
+      tokens.push({ kind: "one", accepts: parseSet(characters.slice(at + 1, end)) });
+      at = end;
+    } else {
+      const literal = character === "\\" && at + 1 < characters.length ? characters[++at]! : character;
+      tokens.push({ kind: "one", accepts: (other) => other === literal });
+    }
+  }
+  return tokens;
+}
+
+function parseSet(characters: readonly string[]): (character: string) => boolean {
+  const isNegated = characters[0] === "!" || characters[0] === "^";
+  const members = isNegated ? characters.slice(1) : characters;
+  const ranges: [string, string][] = [];
+  for (let at = 0; at < members.length; at++) {
+    const isRange = members[at + 1] === "-" && at + 2 < members.length;
+    ranges.push([members[at]!, isRange ? members[at + 2]! : members[at]!]);
+    if (isRange) at += 2;
+  }
+  return (character) =>
+    character !== "/" && ranges.some(([low, high]) => character >= low && character <= high) !== isNegated;
+}
+
+/** Which tokens may come next is all that is kept while the text is read once. */
+function matches(tokens: readonly Token[], text: string): boolean {
+  let states = follow(tokens, new Set([0]));
+  for (const character of text) {
+    const next = new Set<number>();
+    for (const state of states) {
+      const token = tokens[state];
+      if (token === undefined) continue;
+      if (token.kind === "one") {
+        if (token.accepts(character)) next.add(state + 1);
+      } else if (token.crossesSlashes || character !== "/") next.add(state);
+    }
+    if (next.size === 0) return false;
+    states = follow(tokens, next);
+  }
+  return states.has(tokens.length);
+}
+
+/** A `many` may also stand for nothing. */
+function follow(tokens: readonly Token[], states: Set<number>): Set<number> {
+  for (const state of states) if (tokens[state]?.kind === "many") states.add(state + 1);
+  return states;
+}

@@ -1,0 +1,55 @@
+// Which names a search by names is about, from the parameters of its request.
+import { excludeDirsDefault, matchesMax } from "../../contract/sandbox-api/search.ts";
+import { AppError } from "../../core/errors.ts";
+import type { FileType, FoundEntry, WalkOptions } from "../machine.ts";
+import { compileGlob } from "./glob.ts";
+
+/** Names a walk looks at, at most: a search of a huge tree ends rather than never. */
+const entriesMax = 500_000;
+const patternsMax = 64;
+
+export type NameQuery = {
+  patterns?: string;
+  maxResults?: number;
+  excludeDirs?: string;
+  excludeHidden?: boolean;
+};
+
+export type NameFilter = { walk: WalkOptions; accepts(entry: FoundEntry): boolean; resultsMax: number };
+
+export function readNameFilter(query: NameQuery, wanted: { files: boolean; directories: boolean }): NameFilter {
+  const globs = splitList(query.patterns).map(compileGlob);
+  if (globs.length > patternsMax) throw new AppError("invalid_request", `patterns has more than ${patternsMax} globs.`);
+  return {
+    walk: {
+      ...wanted,
+      skipHidden: query.excludeHidden ?? true,
+      excludeDirs: readExcludeDirs(query.excludeDirs),
+      entriesMax,
+    },
+    accepts: ({ path, type }) =>
+      (wanted.files || type === "directory") && (globs.length === 0 || globs.some((glob) => glob.matches(path))),
+    resultsMax: readResultsMax(query.maxResults, 20),
+  };
+}
+
+export function readResultsMax(text: number | undefined, fallback: number): number {
+  const wanted = text ?? fallback;
+  return wanted === 0 ? matchesMax : Math.min(wanted, matchesMax);
+}
+
+export function readExcludeDirs(text: string | undefined): string[] {
+  return splitList(text ?? excludeDirsDefault);
+}
+
+function splitList(text: string | undefined): string[] {
+  return (text ?? "")
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+}
+
+/** What is neither is told as a file: links, sockets, pipes. */
+export function typeName(type: FileType): "file" | "directory" {
+  return type === "directory" ? "directory" : "file";
+}
