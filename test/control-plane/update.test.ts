@@ -226,6 +226,20 @@ test("what cannot change is refused, and nothing happens", async () => {
   assert.deepEqual(await get(server, "fixed"), created);
 });
 
+test("what a sandbox has stays allowed when the installation allows less by now", async () => {
+  await using server = await startServer();
+  const { body } = await server.create({ name: "large", spec: { runtime: { memory: 8192 } } });
+  const { dataDir, apiKey, host } = server;
+  await server.controlPlane[Symbol.asyncDispose]();
+  const settings = { CATNAP_MEMORY_MAX_MB: "4096", CATNAP_REGION: "elsewhere" };
+  await using again = await startServer({ dataDir, apiKey, host, settings });
+  const labelled = await put(again, "large", { ...body, metadata: { ...body.metadata, labels: { a: "b" } } });
+  assert.equal(labelled.status, 200, labelled.text);
+  assert.deepEqual([labelled.body.spec, host.requests.length], [body.spec, 1]);
+  const grown = await put(again, "large", withRuntime(body, { memory: 8193 }));
+  assert.match(grown.body.message, /^spec\.runtime\.memory must be at most 8192$/);
+});
+
 test("only a caller who may update finds the sandbox, and only one that is there", async () => {
   await using server = await startServer();
   const { body } = await server.create({ name: "mine" });

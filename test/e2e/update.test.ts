@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { readRecords } from "../../src/host/instances/record.ts";
 import { eventually } from "../eventually.ts";
@@ -103,4 +104,30 @@ test("an image that does not exist costs a running sandbox nothing", async () =>
   assert.equal(await run("loyal", "cat /root/file"), "kept\n");
   assert.equal(instancesOf("loyal").length, 1);
   await platform.call("DELETE", "/v0/sandboxes/loyal");
+});
+
+test("a platform killed in the middle of a rebuild comes back with one of both instances, whole", async () => {
+  await create("killed");
+  for (let round = 1; round <= 4; round++) {
+    await run("killed", `echo ${round} > /root/round`);
+    const memory = 256 + round;
+    const updating = put("killed", { metadata: {}, spec: { runtime: { memory } } }).then(
+      () => true,
+      () => false,
+    );
+    await delay(round * 12);
+    await platform.kill();
+    const acknowledged = await updating;
+    await platform.start();
+    const { spec, status } = (await platform.call("GET", "/v0/sandboxes/killed")) as Sandbox;
+    assert.equal(status, "DEPLOYED");
+    if (acknowledged) assert.equal(spec.runtime.memory, memory);
+    const isNew = spec.runtime.memory === memory;
+    assert.equal(await run("killed", "cat /root/round 2>/dev/null || true"), isNew ? "" : `${round}\n`);
+    await eventually(() => assert.equal(instancesOf("killed").length, 1));
+    const [id] = instancesOf("killed");
+    const record = readRecords(join(platform.dataDir, "instances")).find((one) => one.id === id)?.record;
+    assert.equal(typeof record === "object" && record.claim?.memoryMb, spec.runtime.memory);
+  }
+  await platform.call("DELETE", "/v0/sandboxes/killed");
 });

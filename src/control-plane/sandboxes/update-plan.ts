@@ -26,7 +26,10 @@ export function planUpdate(
   const { name = record.name, externalId = record.externalId } = input.metadata;
   if (name !== record.name) refuse("metadata.name", `must be ${record.name}: the name of a sandbox does not change`);
   requireImmutable(record, input);
-  const { image, memory } = record.spec.runtime ?? {};
+  const { image, memory = 0 } = record.spec.runtime ?? {};
+  // What the sandbox has is not refused because the installation allows less, or is called something else, by now.
+  const { region = limits.region } = record.spec;
+  const memoryMaxMb = Math.max(limits.memoryMaxMb, memory);
   const given = input.spec.runtime?.envs;
   const envs = given === undefined ? [...present] : unmask(given, present);
   const draft = draftSandbox(
@@ -36,13 +39,13 @@ export function planUpdate(
         ...input.spec,
         runtime: {
           ...(image !== undefined && { image }),
-          ...(memory !== undefined && { memory }),
+          ...(memory > 0 && { memory }),
           ...input.spec.runtime,
           envs,
         },
       },
     },
-    limits,
+    { ...limits, region, memoryMaxMb },
   );
   const rebuild = draft.image !== image || draft.memoryMb !== memory || !isSameEnvironment(draft.envs, present);
   return { draft, rebuild };
