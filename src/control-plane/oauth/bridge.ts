@@ -47,11 +47,12 @@ export function createBridge({ issuer, provider }: { issuer: string; provider: (
   return {
     translate,
     async forward(request, reply, body) {
+      const translated = translate(request, body);
       reply.hijack();
       for (const [name, value] of Object.entries(commonHeaders)) reply.raw.setHeader(name, value);
       reply.raw.setHeader("content-security-policy", closedPolicy);
       reply.raw.setHeader("server-timing", timingOf(request.raw).header());
-      await provider().callback()(translate(request, body), reply.raw);
+      await provider().callback()(translated, reply.raw);
     },
   };
 }

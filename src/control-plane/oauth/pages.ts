@@ -104,7 +104,7 @@ export function loginPage(options: {
 <label for="email">E-mail address</label>
 <input id="email" name="email" type="email" autocomplete="username" required autofocus maxlength="320" value="${email}">
 <label for="password">Password</label>
-<input id="password" name="password" type="password" autocomplete="current-password" required maxlength="1024">
+<input id="password" name="password" type="password" autocomplete="current-password" required maxlength="256">
 <button class="primary" type="submit">Sign in</button>
 <button class="plain" type="submit" name="decision" value="deny" formnovalidate>Cancel</button>
 </form>`;

@@ -1,4 +1,5 @@
 // The OAuth 2.0 server's configuration: which grants it knows, how long things live, who is a client and who a subject.
+import type { EventEmitter } from "node:events";
 import { type Adapter, type Configuration, errors, type KoaContextWithOIDC, Provider } from "oidc-provider";
 import {
   deviceCodeGrant,
@@ -74,6 +75,10 @@ export function createProvider(options: ProviderOptions): Provider {
     if (ctx.status === 200) completeAnswer(ctx as KoaContextWithOIDC);
   });
   provider.on("server_error", (_ctx, error) => onError(error));
+  // What fails around the library's own handling would otherwise be printed; clients that hang up are no failure.
+  (provider as EventEmitter).on("error", (error: NodeJS.ErrnoException) => {
+    if (!["ECONNRESET", "EPIPE", "ECANCELED"].includes(error.code ?? "")) onError(error);
+  });
   provider.registerGrantType(
     "client_credentials",
     createClientCredentialsGrant({ provider, serviceAccounts, resourceServer }),

@@ -122,7 +122,7 @@ function limitRates(app: FastifyInstance): void {
     const address = clientAddressOf(request);
     const url = request.routeOptions.url ?? "";
     const begins =
-      (method === "GET" && (url.endsWith(oauthPaths.authorization) || url.endsWith(oauthPaths.deviceVerification))) ||
+      (method !== "POST" && (url.endsWith(oauthPaths.authorization) || url.endsWith(oauthPaths.deviceVerification))) ||
       (method === "POST" && url.endsWith(oauthPaths.deviceAuthorization));
     const typesCode = method === "POST" && url.endsWith(oauthPaths.deviceVerification);
     const waitMs =

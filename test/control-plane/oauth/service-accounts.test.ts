@@ -63,6 +63,29 @@ describe("a service account", () => {
     assert.equal((await requestToken(server, login, { basic: admin.basic })).body.scope, "admin");
   });
 
+  test("loses with its role what its token was granted before", async () => {
+    const demoted = await addServiceAccount(server, "admin");
+    const { body } = await requestToken(server, login, { basic: demoted.basic });
+    const key = body.access_token;
+    const create = (name: string) => server.call("POST", "/v0/service_accounts", { key, body: { name } });
+    assert.equal((await create("first")).status, 200);
+    const path = `/v0/service_accounts/${demoted.clientId}`;
+    assert.equal((await server.call("PUT", path, { body: { role: "member" } })).status, 200);
+    assert.equal((await create("second")).status, 403);
+    assert.equal((await use(key)).status, 200);
+  });
+
+  test("reaches sandboxes with its token, in its workspace, until it is revoked", async () => {
+    const { directory } = server.controlPlane;
+    const { body } = await requestToken(server, login, { basic: account.basic });
+    const principal = await directory.authorize(body.access_token, "main");
+    assert.equal(principal.id, account.clientId);
+    assert.ok(principal.scopes.includes("sandboxes:control"));
+    await assert.rejects(async () => directory.authorize(body.access_token, "other"), { code: "forbidden" });
+    await requestToken(server, { token: body.access_token }, { basic: account.basic, path: "/v0/oauth/revoke" });
+    await assert.rejects(async () => directory.authorize(body.access_token, "main"), { code: "unauthenticated" });
+  });
+
   const refusals: Record<string, [() => Record<string, string>, () => string | undefined, number, string]> = {
     "a grant nobody knows": [() => ({ grant_type: "password" }), () => account.basic, 400, "unsupported_grant_type"],
     "a grant it may not use": [
