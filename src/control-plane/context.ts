@@ -98,7 +98,7 @@ export async function openControlPlane({
   const nouns = [sandboxes, volumeTemplates, quotas, integrations, features, images, policies, audit];
   const mounts: Mount[] = [
     ...nouns.map(({ mount }) => mount),
-    (scope) => identity.mount(scope, { sandboxes: sandboxes.count }),
+    (scope) => identity.mount(scope, { sandboxes: sandboxes.count, volumetemplates: volumeTemplates.count }),
     (scope) => mountLocations(scope, config.location),
   ];
   // Operations for the operator of the machine, on a socket of their own.

@@ -27,6 +27,7 @@ export type VolumeTemplateConfig = {
   uploadMaxMs: number;
   /** How often the bucket is asked whether uploads have come. */
   collectIntervalMs: number;
+  /** How often everything that is kept is compared with what versions need. */
   sweepIntervalMs: number;
 };
 
@@ -50,6 +51,6 @@ export function readVolumeTemplateConfig(settings: Settings, dataDir: string): V
     stallMs: readDurationMs(settings, "CATNAP_UPLOAD_STALL", "60s"),
     uploadMaxMs: 6 * 3_600_000,
     collectIntervalMs: 5_000,
-    sweepIntervalMs: 15_000,
+    sweepIntervalMs: 600_000,
   };
 }

@@ -13,6 +13,7 @@ import { Receiver } from "../uploads/receive.ts";
 import { mountUploads } from "../uploads/routes.ts";
 import { createUploadUrls } from "../uploads/upload-url.ts";
 import type { VolumeTemplateConfig } from "./config.ts";
+import type { VersionRow } from "./record.ts";
 import { mountVolumeTemplates } from "./routes.ts";
 import { createVolumeTemplateService, type SignUpload, type VolumeTemplateService } from "./service.ts";
 import { createVolumeTemplateStore } from "./store.ts";
@@ -31,6 +32,8 @@ export type VolumeTemplates = {
   mount(app: FastifyInstance): void;
   /** Open to whoever has a signed URL. */
   mountUploads(app: FastifyInstance): Promise<void>;
+  /** Templates of a workspace. */
+  count(workspaceId: string): Promise<number>;
 };
 
 type Work = (signal: AbortSignal) => Promise<void>;
@@ -44,21 +47,24 @@ export async function openVolumeTemplates(options: VolumeTemplatesOptions): Prom
   mkdirSync(config.directory, { recursive: true, mode: 0o700 });
   const objects = openLocalDirectory(config.directory);
   const bucket = config.bucket && new S3Bucket(config.bucket, await readPrefix(database));
+  const store = createVolumeTemplateStore(database);
   const urls = createUploadUrls({ sealKey, origin });
   const service = createVolumeTemplateService({
     config,
-    store: createVolumeTemplateStore(database),
+    store,
     region,
     bucket: (bucket ?? objects).bucket,
     signUpload: bucket === undefined ? signLocal(urls, config) : signForBucket(bucket),
-    onRemoved: () => sweeps.poke(),
+    onRemoved: (versions) => void discard(versions),
     onAwaited: () => pokeCollector(),
   });
+  const discard = createDiscard({ objects, bucket, log });
   const receiver = new Receiver({ config, templates: service, objects, urls });
   const sweepDirectory = createDirectorySweep({ objects, receiver, service, log });
   const collector = bucket && new Collector({ config, templates: service, bucket, log });
   const sweepBucket = bucket && collector && createBucketSweep({ bucket, collector, service, log });
   const sweep: Work = async (signal) => {
+    await store.removeOfDeletedWorkspaces();
     await sweepDirectory(signal);
     await sweepBucket?.(signal);
   };
@@ -73,6 +79,7 @@ export async function openVolumeTemplates(options: VolumeTemplatesOptions): Prom
   return {
     mount: (app) => mountVolumeTemplates(app, service),
     mountUploads: (app) => mountUploads(app, receiver),
+    count: (workspaceId) => store.count(workspaceId),
   };
 }
 
@@ -90,6 +97,25 @@ function signForBucket(bucket: S3Bucket): SignUpload {
   return ({ versionId }, expiresAtMs) => {
     const seconds = Math.max(1, Math.floor((expiresAtMs - Date.now()) / 1_000));
     return bucket.signUpload(`${incomingFolder}${versionId}`, seconds);
+  };
+}
+
+/** Removes archives of versions that are gone; the sweep finds those that could not be removed. */
+function createDiscard({
+  objects,
+  bucket,
+  log,
+}: {
+  objects: LocalDirectory;
+  bucket: S3Bucket | undefined;
+  log: Logger;
+}): (versions: readonly VersionRow[]) => Promise<void> {
+  return async (versions) => {
+    for (const { object_key: key, bucket: name } of versions) {
+      if (key === null) continue;
+      const removing = name === bucket?.bucket ? bucket.remove(`${objectFolder}${key}`) : objects.remove(key);
+      await removing.catch((error: unknown) => log.warn({ object: key, err: error }, "an archive is removed later"));
+    }
   };
 }
 

@@ -17,6 +17,7 @@ import {
   type TemplateDraft,
   type TemplateRecord,
   type VersionRecord,
+  type VersionRow,
 } from "./record.ts";
 import type { AwaitedQuery, Change, Changed, StoredObject, VolumeTemplateStore } from "./store.ts";
 
@@ -32,8 +33,8 @@ export type VolumeTemplateServiceOptions = {
   /** Name of the object store that uploads go to. */
   bucket: string;
   signUpload: SignUpload;
-  /** Told when archives may have lost their owner. */
-  onRemoved: () => void;
+  /** Told which versions are gone for good. */
+  onRemoved: (versions: readonly VersionRow[]) => void;
   /** Told when somebody looks whether a version has got its archive. */
   onAwaited: () => void;
 };
@@ -94,16 +95,16 @@ export function createVolumeTemplateService(options: VolumeTemplateServiceOption
     async delete(caller: Caller, name: string): Promise<VolumeTemplate> {
       const removed = isName(name) ? await store.remove(caller.workspaceId, name) : undefined;
       if (removed === undefined) throw notFound();
-      onRemoved();
+      onRemoved(removed.versions);
       return present(removed, caller);
     },
 
     async deleteVersion(caller: Caller, name: string, version: string): Promise<VolumeTemplate> {
       const known = isName(name) && isName(version);
-      const left = known ? await store.removeVersion(caller.workspaceId, name, version) : undefined;
-      if (left === undefined) throw new AppError("not_found", "There is no such version of a volume template.");
-      onRemoved();
-      return present(left, caller);
+      const changed = known ? await store.removeVersion(caller.workspaceId, name, version) : undefined;
+      if (changed === undefined) throw new AppError("not_found", "There is no such version of a volume template.");
+      onRemoved([changed.removed]);
+      return present(changed.left, caller);
     },
 
     ...createArrivals(store, config),

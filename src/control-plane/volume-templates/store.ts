@@ -20,6 +20,8 @@ export type Changed = { record: TemplateRecord; awaited: VersionRow | undefined 
 
 export type AwaitedQuery = { bucket: string; endedAfter: string; afterId: string; limit: number };
 
+export type RemovedVersion = { removed: VersionRow; left: TemplateRecord };
+
 /** An archive as it is kept. */
 export type StoredObject = { key: string; sizeBytes: number };
 
@@ -52,6 +54,15 @@ export function createVolumeTemplateStore(database: Database) {
 
     find: (workspaceId: string, name: string) => findTemplate(kysely, workspaceId, name),
 
+    count: (workspaceId: string) => countTemplates(kysely, workspaceId),
+
+    /** A template may come in the moment in which its workspace goes. */
+    async removeOfDeletedWorkspaces(): Promise<void> {
+      const deleted = kysely.selectFrom("workspaces").select("id").where("deleted_at", "is not", null);
+      await kysely.deleteFrom("volume_template_versions").where("workspace_id", "in", deleted).execute();
+      await kysely.deleteFrom("volume_templates").where("workspace_id", "in", deleted).execute();
+    },
+
     /** The template as it was, or undefined when there is none. */
     async remove(workspaceId: string, name: string): Promise<TemplateRecord | undefined> {
       const removed = await kysely.transaction().execute((queries) => removeTemplate(queries, workspaceId, name));
@@ -59,11 +70,13 @@ export function createVolumeTemplateStore(database: Database) {
       return removed;
     },
 
-    /** The template afterwards, or undefined when there is no such version. */
-    async removeVersion(workspaceId: string, name: string, version: string): Promise<TemplateRecord | undefined> {
-      const left = await kysely.transaction().execute((queries) => removeVersion(queries, workspaceId, name, version));
-      if (left !== undefined) await database.flush();
-      return left;
+    /** Undefined when there is no such version. */
+    async removeVersion(workspaceId: string, name: string, version: string): Promise<RemovedVersion | undefined> {
+      const removed = await kysely
+        .transaction()
+        .execute((queries) => removeVersion(queries, workspaceId, name, version));
+      if (removed !== undefined) await database.flush();
+      return removed;
     },
 
     ...createArrivalQueries(database),
@@ -97,7 +110,7 @@ async function removeVersion(
   workspaceId: string,
   name: string,
   version: string,
-): Promise<TemplateRecord | undefined> {
+): Promise<RemovedVersion | undefined> {
   await lockWorkspace(queries, workspaceId);
   const record = await findTemplate(queries, workspaceId, name);
   const found = record?.versions.find((each) => each.name === version);
@@ -110,7 +123,7 @@ async function removeVersion(
     .where("workspace_id", "=", workspaceId)
     .where("version_id", "=", found.version_id)
     .execute();
-  return { row: record.row, versions: record.versions.filter((each) => each !== found) };
+  return { removed: found, left: { row: record.row, versions: record.versions.filter((each) => each !== found) } };
 }
 
 /** About the archives of versions. */
@@ -204,11 +217,14 @@ async function acceptObject(
 
 /** Changes to one workspace's templates come one after the other on every database, so that limits hold. */
 async function lockWorkspace(queries: Queries, workspaceId: string): Promise<void> {
-  await queries
+  const found = await queries
     .updateTable("workspaces")
     .set((set) => ({ name: set.ref("name") }))
     .where("id", "=", workspaceId)
-    .execute();
+    .where("deleted_at", "is", null)
+    .returning("id")
+    .executeTakeFirst();
+  if (found === undefined) throw new AppError("not_found", "There is no such workspace.");
 }
 
 async function changeTemplate(queries: Queries, change: Change, mode: "create" | "upsert"): Promise<Changed> {
@@ -230,12 +246,7 @@ async function changeTemplate(queries: Queries, change: Change, mode: "create" |
 
 async function insertTemplate(queries: Queries, change: Change): Promise<TemplateRow> {
   const { workspaceId, name, draft, by, templatesMax } = change;
-  const { count } = await queries
-    .selectFrom("volume_templates")
-    .select((select) => select.fn.countAll<number | string>().as("count"))
-    .where("workspace_id", "=", workspaceId)
-    .executeTakeFirstOrThrow();
-  if (Number(count) >= templatesMax) {
+  if ((await countTemplates(queries, workspaceId)) >= templatesMax) {
     const message = `The workspace has ${templatesMax} volume templates, which is the limit.`;
     throw new AppError("forbidden", message, { details: { error: "quota_exceeded" } });
   }
@@ -253,6 +264,15 @@ async function insertTemplate(queries: Queries, change: Change): Promise<Templat
   };
   await queries.insertInto("volume_templates").values(row).execute();
   return row;
+}
+
+async function countTemplates(queries: Queries, workspaceId: string): Promise<number> {
+  const { count } = await queries
+    .selectFrom("volume_templates")
+    .select((select) => select.fn.countAll<number | string>().as("count"))
+    .where("workspace_id", "=", workspaceId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
 }
 
 function updateTemplate(queries: Queries, { workspaceId, name, draft, by }: Change): Promise<TemplateRow> {

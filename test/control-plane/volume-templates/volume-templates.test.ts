@@ -1,8 +1,10 @@
 // Volume templates over HTTP: created, replaced, listed and deleted with their versions, within the workspace's limits.
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { initialize, listVolumeTemplates, updateVolumeTemplate } from "@blaxel/core";
-import { type Server, startServer } from "../harness.ts";
+import { type Server, startServer, until } from "../harness.ts";
 import { askUpload, send, smallArchive } from "./uploading.ts";
 
 const base = "/v0/volume_templates";
@@ -190,6 +192,23 @@ test("templates and versions are limited; what is there may still be replaced", 
     (await server.call("PUT", `${base}/a`, { body: { metadata: {}, spec: { defaultSize: 7 } } })).status,
     200,
   );
+});
+
+test("a workspace with templates cannot be deleted; those of one that was deleted all the same go with their files", async () => {
+  await using server = await startServer({ volumeTemplates: { sweepIntervalMs: 10 } });
+  assert.equal((await server.call("POST", "/v0/workspaces", { body: { name: "second" } })).status, 200);
+  const headers = { "x-blaxel-workspace": "second" };
+  const body = { metadata: {}, spec: {} };
+  const asked = await server.call("PUT", `${base}/deps?upload=true`, { headers, body });
+  assert.equal((await send(asked.headers.get("x-blaxel-upload-url") ?? "", smallArchive)).status, 200);
+  const refused = await server.call("DELETE", "/v0/workspaces/second");
+  assert.equal(refused.status, 409);
+  assert.match(refused.body.message, /1 volumetemplates/);
+  const objects = join(server.dataDir, "volume-templates", "objects");
+  assert.equal(readdirSync(objects).length, 1);
+  await server.query("update workspaces set deleted_at = '2026-01-01T00:00:00.000Z' where name = 'second'");
+  await until("the file is gone", () => readdirSync(objects).length === 0);
+  assert.deepEqual(await server.query("select name from volume_templates"), []);
 });
 
 test("the official client lists templates and asks for uploads", async () => {
