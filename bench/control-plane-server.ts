@@ -18,6 +18,7 @@ const host: Host = {
   describeImages: async () => [],
   removeImage: async () => "unknown",
   handle: (_instanceId, _request, response) => void response.writeHead(501).end(),
+  resealInstances: () => Promise.resolve({ resealed: 0, unreadable: 0 }),
   upgrade: (_instanceId, _request, socket) => void socket.destroy(),
 };
 const server = createServer((request, response) => controlPlane.app.routing(request, response));

@@ -179,6 +179,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/audit.ts")).defineAudit,
   },
   {
+    path: ["keys", "rotate"],
+    summary: "seal everything with a new key",
+    load: async () => (await import("./commands/keys-rotate.ts")).defineKeysRotate,
+  },
+  {
     path: ["version"],
     summary: "print the version",
     load: async () => (await import("./commands/version.ts")).defineVersion,

@@ -1,9 +1,9 @@
 // The first start on an empty database: makes the workspace `main`, an administrator and an API key.
-import { AppError } from "../core/errors.ts";
 import { randomToken } from "../core/ids.ts";
 import type { SealKey } from "../core/seal.ts";
 import { generateSecret, hashSecret } from "./auth/secrets.ts";
 import type { Database, Queries } from "./db/database.ts";
+import { requireSealKeys } from "./seal-keys/installation.ts";
 
 export const firstWorkspace = "main";
 const firstUser = "admin";
@@ -24,14 +24,9 @@ export type BootstrapOptions = {
 
 export async function ensureBootstrap({ database, sealKey, saveFirstKey }: BootstrapOptions): Promise<Bootstrap> {
   const bootstrap = await database.transact(async (queries) => {
-    const installation = await queries.selectFrom("installation").select("seal_key_id").executeTakeFirst();
+    const installation = await queries.selectFrom("installation").select("id").executeTakeFirst();
     if (installation === undefined) return createFirst(queries, sealKey, saveFirstKey);
-    if (installation.seal_key_id !== sealKey.id) {
-      throw new AppError(
-        "internal",
-        "The sealing key does not belong to this database: restore the key file it was made with.",
-      );
-    }
+    await requireSealKeys(queries, sealKey);
     const workspace = await queries
       .selectFrom("workspaces")
       .select(["id", "name"])
@@ -53,7 +48,10 @@ async function createFirst(
   const workspaceId = randomToken(9);
   const userId = randomToken(16);
   const apiKey = generateSecret("apiKey");
-  await queries.insertInto("installation").values({ id: 1, seal_key_id: sealKey.id, created_at: now }).execute();
+  await queries
+    .insertInto("installation")
+    .values({ id: 1, seal_key_id: sealKey.id, previous_seal_key_id: null, created_at: now })
+    .execute();
   await queries.insertInto("workspaces").values({ id: workspaceId, name: firstWorkspace, created_at: now }).execute();
   await queries.insertInto("users").values({ id: userId, name: firstUser, created_at: now }).execute();
   await queries

@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import type { AddressSettings } from "../contract/address.ts";
 import { defaultMemoryMb, memoryMinMb } from "../contract/sandbox-spec.ts";
+import { readSealKeySource, type SealKeySource } from "../core/seal-keys.ts";
 import { invalidSetting, readDurationMs, readInteger, readList, readText, type Settings } from "../core/settings.ts";
 import type { AuditConfig } from "./audit/service.ts";
 import type { RequestLimitsConfig } from "./auth/request-limits.ts";
@@ -22,7 +23,9 @@ export type ControlPlaneConfig = {
   databasePath: string;
   /** PostgreSQL instead of the file at `databasePath`. May hold a password: it is not for logs. */
   databaseUrl: string | undefined;
-  sealKeyPath: string;
+  sealKey: SealKeySource;
+  /** Longer than anything may take from being sealed to being written. */
+  sealKeySettleMs: number;
   featuresFile: string | undefined;
   location: LocationConfig;
   /** The one region of this installation. */
@@ -63,12 +66,14 @@ export function readControlPlaneConfig(
 ): ControlPlaneConfig {
   const { protocol, port } = new URL(origin);
   const region = readLabel(settings, "CATNAP_REGION") ?? "local";
+  const createTimeoutMs = readDurationMs(settings, "CATNAP_CREATE_TIMEOUT", "120s");
   const memoryMaxMb = readInteger(settings, "CATNAP_MEMORY_MAX_MB", 16_384, { min: memoryMinMb, max: 4_194_304 });
   return {
     origin,
     databasePath: join(dataDir, "control-plane", "catnap.db"),
     databaseUrl: readDatabaseUrl(settings),
-    sealKeyPath: join(dataDir, "seal.key"),
+    sealKey: readSealKeySource(settings, join(dataDir, "seal.key")),
+    sealKeySettleMs: createTimeoutMs + 60_000,
     featuresFile: readText(settings, "CATNAP_FEATURES_FILE"),
     location: readLocationConfig(settings, region),
     region,
@@ -79,7 +84,7 @@ export function readControlPlaneConfig(
       min: memoryMinMb,
       max: 1_000_000_000_000,
     }),
-    createTimeoutMs: readDurationMs(settings, "CATNAP_CREATE_TIMEOUT", "120s"),
+    createTimeoutMs,
     retentionMaxMs: readDurationMs(settings, "CATNAP_RETENTION_MAX", "7d"),
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,

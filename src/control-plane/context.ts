@@ -2,7 +2,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
-import { loadSealKey } from "../core/seal.ts";
+import { SealKeys } from "../core/seal-keys.ts";
 import { type AppOptions, createApp } from "./app.ts";
 import { type Audit, openAudit } from "./audit/open.ts";
 import { createGuard } from "./auth/guard.ts";
@@ -26,7 +26,7 @@ import { openPolicies } from "./policies/open.ts";
 import { openQuotas } from "./quotas/open.ts";
 import { openSandboxes } from "./sandboxes/open.ts";
 import { createSandboxStore } from "./sandboxes/store.ts";
-import { mountSealKeys } from "./seal-keys/routes.ts";
+import { openSealKeys } from "./seal-keys/open.ts";
 import { openVolumeTemplates } from "./volume-templates/open.ts";
 
 export type ControlPlaneOptions = {
@@ -34,6 +34,8 @@ export type ControlPlaneOptions = {
   /** Ready: what it does not know of after this does not exist. */
   host: Host;
   log: Logger;
+  /** Shared with the host; opened from the configuration when left out. */
+  sealKeys?: SealKeys;
   /** See Bootstrap: told the first key before it begins to exist. */
   saveFirstKey?: (apiKey: string) => void;
   /** Lets other processes, or other control planes of this one, use the same database server's database: for tests. */
@@ -61,11 +63,13 @@ export async function openControlPlane({
   host,
   log,
   saveFirstKey,
+  sealKeys,
   sharesDatabase = false,
 }: ControlPlaneOptions): Promise<ControlPlane> {
   await using opened = new AsyncDisposableStack();
   const database = opened.use(await openDatabase({ config, isExclusive: !sharesDatabase, log }));
-  const sealKey = loadSealKey(config.sealKeyPath);
+  const keys = sealKeys ?? new SealKeys(config.sealKey);
+  const { key: sealKey } = keys;
   const bootstrap = await ensureBootstrap({ database, sealKey, saveFirstKey });
   const identity = openIdentity({ database, opened, log, region: config.region, lastUseIntervalMs: 60_000 });
   const { authentication, authStore } = identity;
@@ -103,8 +107,7 @@ export async function openControlPlane({
   ];
   // Operations for the operator of the machine, on a socket of their own.
   const operatorMounts: Mount[] = [
-    ...[features, quotas, oauth, audit, identity].map(({ operatorMount }) => operatorMount),
-    (operator) => mountSealKeys(operator, sealKey),
+    ...[features, quotas, oauth, audit, identity, openSealKeys({ ...parts, keys })].map((noun) => noun.operatorMount),
     (operator) => mountBackups(operator, { database, sealKey }),
   ];
   const servers = await openServers({

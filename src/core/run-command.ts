@@ -22,7 +22,8 @@ export type CommandResult = { code: number; stdout: string; stderr: string };
 
 /** The platform's own, without what gives access to its database: programs that work for sandboxes have no use for it. */
 function inheritedEnvironment(): NodeJS.ProcessEnv {
-  const { CATNAP_DATABASE_URL: _url, PGPASSWORD: _password, ...rest } = process.env;
+  const { CATNAP_DATABASE_URL: _url, PGPASSWORD: _password, ...others } = process.env;
+  const { CATNAP_SEAL_KEY: _key, CATNAP_SEAL_KEY_PREVIOUS: _previous, ...rest } = others;
   return rest;
 }
 

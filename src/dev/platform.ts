@@ -5,7 +5,8 @@ import { readControlPlaneConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { loadSealKey } from "../core/seal.ts";
+import type { SealKey } from "../core/seal.ts";
+import { readSealKeySource, SealKeys } from "../core/seal-keys.ts";
 import { createEdge } from "../edge/server.ts";
 import { type HostConfig, readHostConfig } from "../host/config.ts";
 import { openHost, type RunningHost } from "../host/context.ts";
@@ -62,7 +63,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   opened.use(await lockDataDir(dataDir));
   const listener = opened.use(await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000"));
   const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
-  const host = opened.use(await startHost({ config: hostConfig, driver, version, log, opened }));
+  const sealKeys = new SealKeys(readSealKeySource(settings, join(dataDir, "seal.key")));
+  const host = opened.use(await startHost({ config: hostConfig, driver, sealKey: sealKeys.key, version, log, opened }));
   const config = readControlPlaneConfig(settings, {
     dataDir,
     origin: publicOrigin(settings, listener.origin),
@@ -73,6 +75,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       config,
       host,
       log,
+      sealKeys,
       saveFirstKey: (apiKey) => saveFirstKey?.(apiKey, { url: listener.origin, dataDir }),
     }),
   );
@@ -128,11 +131,12 @@ function publicOrigin(settings: Readonly<Record<string, string | undefined>>, li
 async function startHost(options: {
   config: HostConfig;
   driver: Driver;
+  sealKey: SealKey;
   version: Version;
   log: Logger;
   opened: AsyncDisposableStack;
 }): Promise<RunningHost> {
-  const { config, driver, version, log, opened } = options;
+  const { config, driver, sealKey, version, log, opened } = options;
   const { dataDir, imageDir, insecureRegistries, imageMaxBytes } = config;
   const images = opened.use(
     await openImages({
@@ -145,6 +149,5 @@ async function startHost(options: {
     }),
   );
   const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date() }));
-  const sealKey = loadSealKey(join(config.dataDir, "seal.key"));
   return openHost({ config, driver, images, sandboxApi, openGuest, sealKey, log });
 }

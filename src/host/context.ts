@@ -78,6 +78,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
     createInstance: (request, options) => manager.createInstance(request, options),
     deleteInstance: (instanceId) => manager.deleteInstance(instanceId),
     instanceStatus: (instanceId) => manager.instanceStatus(instanceId),
+    resealInstances: (signal) => manager.resealClaims(instancesDir, signal),
     listInstances: () => manager.listInstances(),
     listImages: () => images.list(),
     findImage: (name) => images.describe(name),

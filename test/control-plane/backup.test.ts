@@ -58,7 +58,7 @@ test("a copy taken under load is restored with everything acknowledged before it
   assert.equal(statSync(file).mode & 0o077, testsOnPostgres ? statSync(file).mode & 0o077 : 0);
 
   await restore(file, place.path);
-  copyFileSync(server.config.sealKeyPath, join(place.path, "seal.key"));
+  copyFileSync(server.config.sealKey.path, join(place.path, "seal.key"));
   await using restored = await startServer({ dataDir: place.path, apiKey: server.apiKey, host: server.host });
   const kept = await restored.call("GET", "/v0/sandboxes/kept?show_secrets=true");
   assert.deepEqual(kept.body.spec.runtime.envs, envs);
@@ -82,7 +82,7 @@ test("a copy without its sealing key is refused, whether the key is missing or a
   await assert.rejects(open(), /does not belong to this database: restore the key file/);
   writeFileSync(join(place.path, "seal.key"), Buffer.alloc(32, 1));
   await assert.rejects(open(), /does not belong to this database: restore the key file/);
-  copyFileSync(server.config.sealKeyPath, join(place.path, "seal.key"));
+  copyFileSync(server.config.sealKey.path, join(place.path, "seal.key"));
   await using restored = await open();
   assert.equal((await restored.call("GET", "/v0/sandboxes")).status, 200);
 });

@@ -73,6 +73,7 @@ export function createFakeHost(): FakeHost {
       host.images.splice(index, 1);
       return Promise.resolve("removed");
     },
+    resealInstances: () => Promise.resolve({ resealed: 0, unreadable: 0 }),
     handle: (_instanceId, _request, response) => {
       response.writeHead(501).end();
     },

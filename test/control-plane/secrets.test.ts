@@ -76,8 +76,8 @@ test("refusals do not repeat values", async () => {
 
 test("the database and the key file are for their owner only", async () => {
   await using server = await startServer();
-  const { databasePath, sealKeyPath } = server.config;
-  for (const path of [...(testsOnPostgres ? [] : [databasePath, `${databasePath}-wal`]), sealKeyPath]) {
+  const { databasePath, sealKey } = server.config;
+  for (const path of [...(testsOnPostgres ? [] : [databasePath, `${databasePath}-wal`]), sealKey.path]) {
     assert.equal(statSync(path).mode & 0o777, 0o600, path);
   }
 });

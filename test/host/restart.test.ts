@@ -94,7 +94,7 @@ const damages: [what: string, damage: (text: string) => string][] = [
   ["has lost its claim", (text) => text.replace(/"claim":\{[^}]*\},/, "")],
   [
     "has a claim sealed by another key",
-    (text) => text.replace(/"sealedEnvironment":"v1\.[^"]*"/, `"sealedEnvironment":"v1.${"A".repeat(64)}"`),
+    (text) => text.replace(/"sealedEnvironment":"v2\.[^"]*"/, `"sealedEnvironment":"v1.${"A".repeat(64)}"`),
   ],
   ["is a list", () => "[]"],
 ];

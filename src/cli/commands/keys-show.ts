@@ -1,4 +1,4 @@
-// `catnap keys show`: which sealing key the platform on this machine uses.
+// `catnap keys show`: which sealing key the platform on this machine uses, and whether a change of it has ended.
 import type { Command } from "commander";
 import { getSealKey } from "../../contract/operator/seal-key.ts";
 import type { CliContext } from "../context.ts";
@@ -8,8 +8,15 @@ export function defineKeysShow(command: Command, context: CliContext): void {
   addOperatorOptions(command).action(async (options: OperatorOptions) => {
     using operator = connectOperator(context, options);
     const status = await operator.call(getSealKey);
+    const { keyId, previousKeyIds, source } = status;
+    if (options.json === true) {
+      context.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
+      return;
+    }
+    context.stdout.write(`sealing key ${keyId} (from the ${source === "file" ? "key file" : "environment"})\n`);
+    if (previousKeyIds.length === 0) return;
     context.stdout.write(
-      options.json === true ? `${JSON.stringify(status, undefined, 2)}\n` : `sealing key ${status.keyId}\n`,
+      `still needed: ${previousKeyIds.join(", ")}; \`catnap keys rotate\` seals anew what needs it\n`,
     );
   });
 }

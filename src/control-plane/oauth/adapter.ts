@@ -37,7 +37,7 @@ function createRecordAdapter(model: string, { store, sealKey }: AdapterOptions):
   const find = async (column: "id" | "uid" | "user_code", value: string): Promise<AdapterPayload | undefined> => {
     const record = await store.findBy(column, model, value);
     if (record === undefined) return undefined;
-    const payload = JSON.parse(sealKey.open(record.sealed_payload, `${model} ${record.id}`)) as AdapterPayload;
+    const payload = JSON.parse(sealKey.open(record.sealed_payload, payloadOf(model, record.id))) as AdapterPayload;
     return record.consumed_at === null ? payload : { ...payload, consumed: true };
   };
   return {
@@ -51,7 +51,7 @@ function createRecordAdapter(model: string, { store, sealKey }: AdapterOptions):
         user_code: payload.userCode === undefined ? null : userCodeOf(payload.userCode),
         subject_id: payload.accountId ?? null,
         client_id: payload.clientId ?? null,
-        sealed_payload: sealKey.seal(JSON.stringify(payload), `${model} ${key}`),
+        sealed_payload: sealKey.seal(JSON.stringify(payload), payloadOf(model, key)),
         consumed_at: null,
         expires_at: new Date(Date.now() + expiresIn * 1_000).toISOString(),
       });
@@ -95,4 +95,9 @@ function createClientAdapter({ findClient }: AdapterOptions): Adapter {
     destroy: refuse,
     revokeByGrantId: refuse,
   };
+}
+
+/** What a sealed payload is bound to. */
+export function payloadOf(model: string, id: string): string {
+  return `${model} ${id}`;
 }

@@ -10,7 +10,7 @@ import type { Database } from "../db/database.ts";
 import type { ServiceAccountService } from "../service-accounts/service.ts";
 import type { UserService } from "../users/service.ts";
 import { type AccessToken, AccessTokens } from "./access-tokens.ts";
-import { createAdapterFactory, hashId } from "./adapter.ts";
+import { createAdapterFactory, hashId, payloadOf } from "./adapter.ts";
 import { createBridge } from "./bridge.ts";
 import { createClientStore } from "./client-store.ts";
 import { type ClientService, createClientService } from "./clients.ts";
@@ -125,7 +125,7 @@ async function revokeToken(records: RecordStore, sealKey: SealKey, token: Access
     user_code: null,
     subject_id: null,
     client_id: null,
-    sealed_payload: sealKey.seal("{}", `${revokedToken} ${token.tokenId}`),
+    sealed_payload: sealKey.seal("{}", payloadOf(revokedToken, token.tokenId)),
     consumed_at: null,
     expires_at: new Date(token.expiresAt).toISOString(),
   });

@@ -95,7 +95,7 @@ export class SigningKeys {
     await store.insert({
       id,
       public_key: JSON.stringify(publicKey.export({ format: "jwk" })),
-      sealed_private_key: sealKey.seal(JSON.stringify(privateKey.export({ format: "jwk" })), sealedFor(id)),
+      sealed_private_key: sealKey.seal(JSON.stringify(privateKey.export({ format: "jwk" })), signingKeyOf(id)),
       created_at: new Date().toISOString(),
       active_at: new Date(activeAt).toISOString(),
     });
@@ -116,12 +116,13 @@ export class SigningKeys {
   #open({ id, sealed_private_key, created_at, active_at }: OauthSigningKeysTable): SigningKey {
     const known = this.#keys.find((key) => key.id === id);
     if (known !== undefined) return known;
-    const privateJwk = JSON.parse(this.#options.sealKey.open(sealed_private_key, sealedFor(id))) as JsonWebKey;
+    const privateJwk = JSON.parse(this.#options.sealKey.open(sealed_private_key, signingKeyOf(id))) as JsonWebKey;
     const publicKey = createPublicKey(createPrivateKey({ key: privateJwk, format: "jwk" }));
     return { id, publicKey, privateJwk, createdAt: created_at, activeAt: active_at };
   }
 }
 
-function sealedFor(id: string): string {
+/** What a sealed signing key is bound to. */
+export function signingKeyOf(id: string): string {
   return `oauth_signing_keys ${id}`;
 }

@@ -63,7 +63,7 @@ export function envBytes(name: string, value: string): number {
 }
 
 /** What sealed environments are bound to. */
-function envsOf(sandboxId: string): string {
+export function envsOf(sandboxId: string): string {
   return `envs:${sandboxId}`;
 }
 

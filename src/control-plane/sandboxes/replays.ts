@@ -38,11 +38,15 @@ export class Replays {
     work: (keyed: KeyedRequest) => Promise<Sandbox>,
   ): Promise<Sandbox> {
     const { sealKey, creationStore, config } = this.#options;
-    const fingerprint = sealKey.fingerprint(JSON.stringify(sortMembers(request)));
+    const text = JSON.stringify(sortMembers(request));
+    const fingerprint = sealKey.fingerprint(text);
+    const requireSame = (earlier: { fingerprint: string }): void => {
+      if (!sealKey.matchesFingerprint(earlier.fingerprint, text)) throw keyReused();
+    };
     const owner = answerOf(caller, key);
     const underWay = this.#underWay.get(owner);
     if (underWay !== undefined) {
-      requireSame(underWay, fingerprint);
+      requireSame(underWay);
       return underWay.answer;
     }
     const answerOnce = async (): Promise<Sandbox> => {
@@ -50,7 +54,7 @@ export class Replays {
         creationStore.findEarlier(caller.workspaceId, caller.principalId, key),
       );
       if (earlier !== undefined) {
-        requireSame(earlier, fingerprint);
+        requireSame(earlier);
         return this.#open(earlier, caller, key);
       }
       const expiresAt = new Date(Date.now() + config.idempotencyTtlMs).toISOString();
@@ -74,13 +78,16 @@ export class Replays {
   }
 }
 
-function answerOf({ workspaceId, principalId }: Caller, key: string): string {
+/** What the answer to a request with a key is bound to. */
+export function answerOf(
+  { workspaceId, principalId }: Pick<Caller, "workspaceId" | "principalId">,
+  key: string,
+): string {
   return `answer:${workspaceId}:${principalId}:${key}`;
 }
 
-function requireSame({ fingerprint }: { fingerprint: string }, wanted: string): void {
-  if (fingerprint === wanted) return;
-  throw new AppError("unprocessable", "The Idempotency-Key was used before with another request.", {
+function keyReused(): AppError {
+  return new AppError("unprocessable", "The Idempotency-Key was used before with another request.", {
     details: { code: "IDEMPOTENCY_KEY_REUSED" },
   });
 }

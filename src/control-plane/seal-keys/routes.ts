@@ -1,9 +1,11 @@
 // The operator's operations on the sealing key, mounted.
 import type { FastifyInstance } from "fastify";
 import { implement } from "../../contract/implement.ts";
-import { getSealKey } from "../../contract/operator/seal-key.ts";
-import type { SealKey } from "../../core/seal.ts";
+import { getSealKey, rotateSealKey } from "../../contract/operator/seal-key.ts";
+import type { SealKeyRotations } from "./rotation.ts";
 
-export function mountSealKeys(app: FastifyInstance, sealKey: SealKey): void {
-  implement(app, getSealKey, () => ({ keyId: sealKey.id }));
+export function mountSealKeys(operator: FastifyInstance, rotations: SealKeyRotations): void {
+  implement(operator, getSealKey, () => rotations.status());
+
+  implement(operator, rotateSealKey, () => rotations.start());
 }

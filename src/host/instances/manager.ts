@@ -1,7 +1,9 @@
 // All instances of this host: claims one for a sandbox, finds it for a request, destroys it, and lets go of them when the daemon stops.
+import { setImmediate as turn } from "node:timers/promises";
 import type { Host, InstanceRequest, InstanceStatus } from "../../contract/host.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
+import { runCommand } from "../../core/run-command.ts";
 import type { SealKey } from "../../core/seal.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { SandboxApi } from "../../sandbox-api/session.ts";
@@ -38,6 +40,7 @@ export class InstanceManager
   readonly #deleting = new Map<string, Promise<void>>();
   /** Images of instances an operator has to look at. */
   readonly #leftAlone = new Set<string | undefined>();
+  #leftAloneCount = 0;
 
   constructor(options: ManagerOptions) {
     this.#options = options;
@@ -191,9 +194,34 @@ export class InstanceManager
     return false;
   }
 
+  /** A claim that is sealed meanwhile is sealed with the current key already. */
+  async resealClaims(instancesDir: string, signal: AbortSignal): Promise<{ resealed: number; unreadable: number }> {
+    let resealed = 0;
+    let unreadable = this.#leftAloneCount;
+    for (const { record, dir } of [...this.#instances.values()]) {
+      signal.throwIfAborted();
+      if (record.claim === undefined || record.phase !== "claimed") continue;
+      try {
+        const sealedEnvironment = this.#options.sealKey.reseal(record.claim.sealedEnvironment, record.id);
+        if (sealedEnvironment === undefined) continue;
+        record.claim = { ...record.claim, sealedEnvironment };
+        writeRecord(dir, record);
+        resealed += 1;
+      } catch (error) {
+        this.#options.log.error({ instance: record.id, err: error }, "an instance's environment was not sealed anew");
+        unreadable += 1;
+      }
+      // A request in progress goes first.
+      await turn();
+    }
+    if (resealed > 0) await runCommand("sync", ["-f", instancesDir], { timeoutMs: 300_000, signal });
+    return { resealed, unreadable };
+  }
+
   /** Told of instances that could not be adopted: `undefined` when it is not known which image they have. */
   leaveAlone(digest: string | undefined): void {
     this.#leftAlone.add(digest);
+    this.#leftAloneCount += 1;
   }
 
   listInstances(): ReturnType<Host["listInstances"]> {

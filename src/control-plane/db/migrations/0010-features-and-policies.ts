@@ -1,4 +1,4 @@
-// Features set by the operator, policies, and which workspace has used which image.
+// Features set by the operator, policies, which workspace has used which image, and changes of the sealing key.
 import type { Kysely } from "kysely";
 
 export async function up(db: Kysely<never>): Promise<void> {
@@ -35,5 +35,6 @@ export async function up(db: Kysely<never>): Promise<void> {
     .addColumn("last_used_at", "text", (column) => column.notNull())
     .addPrimaryKeyConstraint("workspace_images_pk", ["workspace_id", "name"])
     .execute();
+  await db.schema.alterTable("installation").addColumn("previous_seal_key_id", "text").execute();
   await db.schema.createIndex("workspace_images_by_name").on("workspace_images").column("name").execute();
 }

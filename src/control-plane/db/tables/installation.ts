@@ -2,5 +2,7 @@
 export type InstallationTable = {
   id: 1;
   seal_key_id: string;
+  /** Needed, too, until everything is sealed with the other. */
+  previous_seal_key_id: string | null;
   created_at: string;
 };
