@@ -62,8 +62,10 @@ test("a socket left behind is replaced, and closing leaves none", async () => {
   const stale = await cli(["keys", "show", "--data-dir", data.dir]);
   assert.deepEqual([stale.exitCode, stale.stderr.split("\n")[0]], [5, `catnap: No platform runs on ${data.dir}.`]);
   {
-    await using _second = await openOperatorSocket(data.dir, (_, response) => response.end('{"keyId":"k"}'));
-    assert.equal((await cli(["keys", "show", "--data-dir", data.dir])).stdout, "sealing key k\n");
+    await using _second = await openOperatorSocket(data.dir, (_, response) =>
+      response.end('{"keyId":"k","previousKeyIds":[],"source":"file"}'),
+    );
+    assert.equal((await cli(["keys", "show", "--data-dir", data.dir])).stdout, "sealing key k (from the key file)\n");
   }
   assert.equal(existsSync(path), false);
 });
@@ -99,7 +101,7 @@ test("errors have the platform's shape, and requests are logged as the operator'
   assert.equal(missing.status, 404);
   assert.deepEqual(Object.keys(missing.body), ["error", "code", "message"]);
   const status = await server.operate("GET", "/v0/seal-key");
-  assert.deepEqual([status.status, Object.keys(status.body)], [200, ["keyId"]]);
+  assert.deepEqual([status.status, Object.keys(status.body)], [200, ["keyId", "previousKeyIds", "source"]]);
   const logged = server
     .logged()
     .split("\n")
