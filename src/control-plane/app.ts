@@ -9,6 +9,7 @@ import type { AuditObserver } from "./audit/observe.ts";
 import type { Caller } from "./auth/caller.ts";
 import type { Guard } from "./auth/guard.ts";
 import { describeFailure, type Failure, formatErrorBody } from "./failure.ts";
+import { boundRequests } from "./request-bounds.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -23,6 +24,8 @@ export type AppOptions = {
   audit: AuditObserver;
   trustedProxies: readonly string[];
   bodyMaxBytes: number;
+  /** In which a body has to arrive that is read as a whole. */
+  bodyTimeoutMs: number;
   log: Logger;
   /** Mounts the operations below `/v0`. */
   routes: (app: FastifyInstance) => void;
@@ -53,6 +56,7 @@ export async function createServer({
   audit,
   trustedProxies = [],
   bodyMaxBytes,
+  bodyTimeoutMs,
   log,
   routes,
   openRoutes,
@@ -81,6 +85,7 @@ export async function createServer({
   app.setNotFoundHandler((request, reply) => {
     sendFailure(new AppError("not_found", "There is nothing at this path."), request, reply);
   });
+  boundRequests(app, { bodyTimeoutMs });
   app.addHook("onRequest", admit);
   if (audit !== undefined) {
     app.addHook("onSend", async (request, reply, payload) => {
@@ -149,6 +154,8 @@ export function failWith(format: (failure: Failure, request: FastifyRequest) => 
     request.failure = failure;
     const challenge = challengeFor(failure, request);
     if (challenge !== undefined) reply.header("www-authenticate", challenge);
+    // The rest of the body would be taken for the next request.
+    if (failure.status === 408) reply.header("connection", "close");
     const { retryAfterMs } = failure.details;
     if (typeof retryAfterMs === "number") reply.header("retry-after", Math.ceil(retryAfterMs / 1_000));
     reply.code(failure.status).header("content-type", "application/json; charset=utf-8");

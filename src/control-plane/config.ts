@@ -42,6 +42,7 @@ export type ControlPlaneConfig = {
   idempotencyTtlMs: number;
   reconcileIntervalMs: number;
   bodyMaxBytes: number;
+  bodyTimeoutMs: number;
   requestLimits: RequestLimitsConfig;
   /** Addresses and networks of proxies whose `X-Forwarded-For` is believed. */
   trustedProxies: string[];
@@ -89,6 +90,7 @@ export function readControlPlaneConfig(
     idempotencyTtlMs: 86_400_000,
     reconcileIntervalMs: 15_000,
     bodyMaxBytes: 2_097_152,
+    bodyTimeoutMs: readDurationMs(settings, "CATNAP_BODY_TIMEOUT", "30s"),
     requestLimits: readRequestLimits(settings),
     trustedProxies: readProxies(settings),
     audit: {

@@ -72,7 +72,6 @@ export async function openControlPlane({
   const { key: sealKey } = keys;
   const bootstrap = await ensureBootstrap({ database, sealKey, saveFirstKey });
   const identity = openIdentity({ database, opened, log, region: config.region, lastUseIntervalMs: 60_000 });
-  const { authentication, authStore } = identity;
   const store = createSandboxStore(database);
   const parts = { config, host, log, database, sealKey, opened };
   const oauth = await openOauth({ ...parts, ...identity });
@@ -83,7 +82,7 @@ export async function openControlPlane({
     outgoing,
     findUser: (...named) => sandboxes.service.findUser(...named),
   });
-  const findWorkspaceId = (name: string) => authStore.findWorkspaceId(name);
+  const findWorkspaceId = (name: string) => identity.authStore.findWorkspaceId(name);
   const quotas = openQuotas({ ...parts, findWorkspaceId });
   const images = openImages({ ...parts, findWorkspaceId });
   const policies = openPolicies(parts);
@@ -111,10 +110,11 @@ export async function openControlPlane({
     (operator) => mountBackups(operator, { database, sealKey }),
   ];
   const servers = await openServers({
-    guard: createGuard(authentication, config.requestLimits),
+    guard: createGuard(identity.authentication, config.requestLimits),
     audit: audit.observer,
     trustedProxies: config.trustedProxies,
     bodyMaxBytes: config.bodyMaxBytes,
+    bodyTimeoutMs: config.bodyTimeoutMs,
     log,
     opened,
     mounts,
@@ -124,8 +124,8 @@ export async function openControlPlane({
   const stack = opened.move();
   return {
     ...servers,
-    directory: createDirectory({ authentication, authStore, sandboxes: store }),
-    authentication,
+    directory: createDirectory({ ...identity, sandboxes: store }),
+    authentication: identity.authentication,
     identity,
     connections: integrations.service,
     audit,
@@ -153,8 +153,14 @@ async function openServers({
 }: ServerParts): Promise<Pick<ControlPlane, "app" | "operatorApp">> {
   const app = await createApp({ ...options, routes: mountAll(mounts) });
   opened.defer(() => app.close());
-  const { bodyMaxBytes, log, audit } = options;
-  const operatorApp = await createOperatorApp({ bodyMaxBytes, log, audit, routes: mountAll(operatorMounts) });
+  const { bodyMaxBytes, bodyTimeoutMs, log, audit } = options;
+  const operatorApp = await createOperatorApp({
+    bodyMaxBytes,
+    bodyTimeoutMs,
+    log,
+    audit,
+    routes: mountAll(operatorMounts),
+  });
   opened.defer(() => operatorApp.close());
   return { app, operatorApp };
 }

@@ -68,7 +68,19 @@ export function refuseClient(error: NodeJS.ErrnoException, socket: Duplex): void
   refuseConnection(socket, status);
 }
 
+/** What is not understood as a request belongs to neither surface; the general body is the one most callers read. */
+const refusals: Readonly<Record<number, { error: string; message: string }>> = {
+  400: { error: "BAD_REQUEST", message: "This is not a valid HTTP request." },
+  408: { error: "request_timeout", message: "The head of the request did not arrive in time." },
+  431: { error: "headers_too_large", message: "The request line and the headers are larger than 16 KiB." },
+};
+
 export function refuseConnection(socket: Duplex, status: string): void {
   const timing = new Timing().header();
-  socket.end(`HTTP/1.1 ${status}\r\nserver-timing: ${timing}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+  const code = Number.parseInt(status, 10);
+  const { error, message } = refusals[code] ?? refusals[400]!;
+  const body = JSON.stringify({ error, code, message });
+  const headers = ["content-type: application/json", `content-length: ${body.length}`, "cache-control: no-store"];
+  const head = [`HTTP/1.1 ${status}`, `server-timing: ${timing}`, "connection: close", ...headers].join("\r\n");
+  socket.end(`${head}\r\n\r\n${body}`);
 }

@@ -29,6 +29,8 @@ export type Handlers = {
 export const listenerLimits = {
   headersTimeoutMs: 30_000,
   keepAliveTimeoutMs: 120_000,
+  /** More at once are closed as they come. */
+  connectionsMax: 10_000,
   /** How long the rest of a body is read and thrown away after its answer: a client that is still sending must get to see it. */
   lateBodyMs: 10_000,
 };
@@ -50,6 +52,7 @@ export async function openListener(
     noDelay: true,
     highWaterMark: 256 * 1024,
   });
+  server.maxConnections = limits.connectionsMax;
   const sockets = new Set<Duplex>();
   server.on("connection", (socket) => {
     sockets.add(socket);

@@ -5,8 +5,10 @@ import { readControlPlaneConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import type { SealKey } from "../core/seal.ts";
 import { readSealKeySource, SealKeys } from "../core/seal-keys.ts";
+import type { SealKey } from "../core/seal.ts";
+import { loadSealKey } from "../core/seal.ts";
+import { readInteger } from "../core/settings.ts";
 import { createEdge } from "../edge/server.ts";
 import { type HostConfig, readHostConfig } from "../host/config.ts";
 import { openHost, type RunningHost } from "../host/context.ts";
@@ -16,7 +18,7 @@ import { idRange } from "../host/images/id-range.ts";
 import { openImages } from "../host/images/images.ts";
 import { createSandboxApi } from "../sandbox-api/app.ts";
 import { defaultDriver } from "./driver.ts";
-import { openListener } from "./listener.ts";
+import { listenerLimits, openListener } from "./listener.ts";
 import { lockDataDir } from "./lock.ts";
 import { openOperatorSocket } from "./operator-socket.ts";
 import { projectRoot } from "./project.ts";
@@ -59,9 +61,16 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   mkdirSync(dataDir, { recursive: true, mode: 0o711 });
   const version = readVersion(projectRoot);
 
+  const connectionsMax = readInteger(settings, "CATNAP_CONNECTIONS_MAX", listenerLimits.connectionsMax, {
+    min: 10,
+    max: 1_000_000,
+  });
+
   await using opened = new AsyncDisposableStack();
   opened.use(await lockDataDir(dataDir));
-  const listener = opened.use(await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000"));
+  const listener = opened.use(
+    await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000", { ...listenerLimits, connectionsMax }),
+  );
   const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
   const sealKeys = new SealKeys(readSealKeySource(settings, join(dataDir, "seal.key")));
   const host = opened.use(await startHost({ config: hostConfig, driver, sealKey: sealKeys.key, version, log, opened }));

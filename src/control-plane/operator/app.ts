@@ -19,14 +19,22 @@ const operator: Principal = {
 
 export type OperatorAppOptions = {
   bodyMaxBytes: number;
+  bodyTimeoutMs: number;
   log: Logger;
   audit: AuditObserver;
   routes: (app: FastifyInstance) => void;
 };
 
-export function createOperatorApp({ bodyMaxBytes, log, audit, routes }: OperatorAppOptions): Promise<FastifyInstance> {
+export function createOperatorApp({
+  bodyMaxBytes,
+  bodyTimeoutMs,
+  log,
+  audit,
+  routes,
+}: OperatorAppOptions): Promise<FastifyInstance> {
   return createServer({
     bodyMaxBytes,
+    bodyTimeoutMs,
     log: log.child({ principal: operatorName }),
     audit,
     admit: async (request) => {
