@@ -10,7 +10,12 @@ test("deleting is possible in every status but the last", () => {
 
 test("only a deployed sandbox takes connections, and whatever takes connections has its name to itself", () => {
   assert.deepEqual(statusesThatAllow("connect"), ["DEPLOYED"]);
-  for (const action of ["connect", "reuse"] satisfies SandboxAction[]) {
+  assert.deepEqual(
+    statusesThatAllow("update"),
+    ["DEPLOYED"],
+    "what is updated may have to be rebuilt beside what serves",
+  );
+  for (const action of ["connect", "reuse", "update"] satisfies SandboxAction[]) {
     for (const status of statusesThatAllow(action)) assert.ok(allows(status, "hold_name"), status);
   }
 });
