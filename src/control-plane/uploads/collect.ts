@@ -7,6 +7,7 @@ import type { VolumeTemplateConfig } from "../volume-templates/config.ts";
 import type { VersionRecord } from "../volume-templates/record.ts";
 import type { VolumeTemplateService } from "../volume-templates/service.ts";
 import { TarCheck } from "../volume-templates/tar/check.ts";
+import { checkInTurns } from "../volume-templates/tar/paced.ts";
 import { TarRefusal } from "../volume-templates/tar/refusal.ts";
 
 /** Where URLs lead, by version; whoever has one can still put another object there after the first was fetched. */
@@ -104,7 +105,7 @@ export class Collector {
     let readBytes = 0;
     for await (const piece of bucket.read(path, head.etag, signal)) {
       readBytes += piece.length;
-      check.write(piece);
+      await checkInTurns(check, piece);
     }
     if (readBytes !== head.sizeBytes) throw new Error(`the object store ended ${path} early`);
     check.end();

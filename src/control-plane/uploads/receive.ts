@@ -7,6 +7,7 @@ import type { VolumeTemplateConfig } from "../volume-templates/config.ts";
 import type { VersionRecord } from "../volume-templates/record.ts";
 import { overQuota, type VolumeTemplateService } from "../volume-templates/service.ts";
 import { TarCheck } from "../volume-templates/tar/check.ts";
+import { checkInTurns } from "../volume-templates/tar/paced.ts";
 import { TarRefusal } from "../volume-templates/tar/refusal.ts";
 import { readBody, type UploadBody } from "./body.ts";
 import type { UploadGrant, UploadQuery, UploadUrls } from "./upload-url.ts";
@@ -105,7 +106,7 @@ export class Receiver {
           diskAskedAt = upload.receivedBytes;
           await this.#requireDisk(0);
         }
-        check.write(chunk);
+        await checkInTurns(check, chunk);
         await writer.write(chunk);
       }
       check.end();

@@ -94,7 +94,7 @@ const refused: [string, Buffer, RegExp][] = [
   ["an empty pax header", archive(entry({ name: "x", type: "x" }), file), /extension of 0/],
   ["a malformed pax header", archive(entry({ name: "x", type: "x", content: "99 path=a\n" }), file), /malformed/],
   ["a pax record without an end", archive(entry({ name: "x", type: "x", content: "7 a=bcd" }), file), /malformed/],
-  ["257 pax records", archive(entry({ name: "x", type: "x", content: "6 a=b\n".repeat(257) }), file), /malformed/],
+  ["65 pax records", archive(entry({ name: "x", type: "x", content: "6 a=b\n".repeat(65) }), file), /malformed/],
   [
     "a pax path that occurs twice",
     archive(entry({ name: "x", type: "x", content: paxBody({ path: "a" }).repeat(2) }), file),

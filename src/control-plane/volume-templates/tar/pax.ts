@@ -1,10 +1,10 @@
 // Reads a pax extended header: the few records that change what an entry is, and refuses those that would make it another thing.
-import { TarRefusal } from "./refusal.ts";
+import { showName, TarRefusal } from "./refusal.ts";
 import { decodeText } from "./text.ts";
 
 export type PaxRecords = { path?: string; sizeBytes?: number };
 
-const recordsMax = 256;
+const recordsMax = 64;
 
 /** `scope` is `global` for records that are meant for all entries after them. */
 export function readPax(body: Buffer, scope: "next entry" | "global", where: string): PaxRecords {
@@ -18,7 +18,8 @@ export function readPax(body: Buffer, scope: "next entry" | "global", where: str
     if (!(end <= body.length) || body[end - 1] !== 0x0a || equals < 0 || equals >= end || ++count > recordsMax) {
       throw new TarRefusal(`the pax header of ${where} is malformed`);
     }
-    const key = decodeText(body.subarray(space + 1, equals), `a keyword in the pax header of ${where}`);
+    // Those that mean something are ASCII.
+    const key = body.toString("latin1", space + 1, equals);
     readRecord(records, key, body.subarray(equals + 1, end - 1), scope, where);
     at = end;
   }
@@ -42,6 +43,6 @@ function readRecord(records: PaxRecords, key: string, value: Buffer, scope: stri
   } else if (key === "hdrcharset" && value.toString("latin1") !== "ISO-IR 10646 2000 UTF-8") {
     throw new TarRefusal(`the pax header of ${where} is not in UTF-8`);
   } else if (key.startsWith("SCHILY.real") || key === "SCHILY.filetype") {
-    throw new TarRefusal(`the pax header of ${where} sets ${key}, which templates cannot have`);
+    throw new TarRefusal(`the pax header of ${where} sets ${showName(key)}, which templates cannot have`);
   }
 }
