@@ -118,7 +118,7 @@ test(`${requestsTotal} requests drawn from the document are all answered as it p
     assert.ok(statuses.length > 1, `${operationId} was only ever answered with ${statuses.join(", ")}`);
   }
   // Still alive, and nothing was set on the prototype of everything.
-  assert.equal((await server.call("GET", "/v0/sandboxes")).status, 200);
+  assert.equal((await server.call("GET", "/v0/workspaces")).status, 200);
   assert.deepEqual(Object.keys(Object.prototype), []);
 });
 
