@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Sandbox } from "../../src/contract/sandbox.ts";
 import { eventually } from "../eventually.ts";
 import { createFileHost } from "./crash-child.ts";
-import { startServer, until } from "./harness.ts";
+import { type Server, startServer, until } from "./harness.ts";
 import { type Child, startChild, temporaryDir } from "./start-child.ts";
 
 async function send(child: Child, method: string, path: string, body: unknown): Promise<Response> {
@@ -20,6 +20,13 @@ async function send(child: Child, method: string, path: string, body: unknown): 
 
 function withMemory(name: string, memory: number): object {
   return { metadata: { name }, spec: { runtime: { memory } } };
+}
+
+/** What counts against the quota is what there is: a rebuild that ended half-way keeps no room. */
+async function requireExactUsage(server: Server, memories: readonly number[]): Promise<void> {
+  const [counted] = await server.query("select sandboxes, memory_mb from workspace_usage");
+  const sum = memories.reduce((total, memory) => total + memory, 0);
+  assert.deepEqual([Number(counted?.sandboxes), Number(counted?.memory_mb)], [memories.length, sum]);
 }
 
 test("a rebuild that a crash interrupts leaves the sandbox as it was, and may be asked for again", async () => {
@@ -42,6 +49,7 @@ test("a rebuild that a crash interrupts leaves the sandbox as it was, and may be
   assert.deepEqual([route?.instanceId, route?.status], [left?.instanceId, "DEPLOYED"]);
   const { body } = await server.call("GET", "/v0/sandboxes/half");
   assert.deepEqual([body.spec.runtime.memory, body.events.length], [128, 2]);
+  await requireExactUsage(server, [128]);
   const again = await server.call("PUT", "/v0/sandboxes/half", { body: withMemory("half", 256) });
   assert.equal(again.status, 200, again.text);
   assert.equal(again.body.spec.runtime.memory, 256);
@@ -95,6 +103,10 @@ test("killed at random moments under updates, every sandbox has one instance, an
   assert.deepEqual(
     acknowledged.filter((name) => !names.includes(name)),
     [],
+  );
+  await requireExactUsage(
+    server,
+    sandboxes.map(({ spec }: Sandbox) => spec.runtime?.memory),
   );
   await until("no instance is left over", () => host.instances.size === sandboxes.length || undefined);
   assert.equal(readdirSync(join(dir.path, "instances")).length, sandboxes.length);
