@@ -11,6 +11,7 @@ import * as integrationConnections from "./migrations/0008-integration-connectio
 import * as volumeTemplates from "./migrations/0009-volume-templates.ts";
 import * as featuresAndPolicies from "./migrations/0010-features-and-policies.ts";
 import * as lists from "./migrations/0011-lists.ts";
+import * as generation from "./migrations/0012-generation.ts";
 import type { Tables } from "./tables.ts";
 
 const migrations: Record<string, Migration> = {
@@ -23,6 +24,7 @@ const migrations: Record<string, Migration> = {
   "0009-volume-templates": volumeTemplates as Migration,
   "0010-features-and-policies": featuresAndPolicies as Migration,
   "0011-lists": lists as Migration,
+  "0012-generation": generation as Migration,
 };
 
 /** Each migration runs in a transaction; a database that is newer than this program is refused. */

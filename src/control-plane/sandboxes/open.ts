@@ -1,4 +1,5 @@
 // Puts the parts of sandboxes together, and keeps records and host in agreement behind them.
+import { dirname } from "node:path";
 import type { FastifyInstance } from "fastify";
 import type { Host } from "../../contract/host.ts";
 import type { Logger } from "../../core/log.ts";
@@ -18,6 +19,7 @@ import { createSandboxList } from "./list.ts";
 import { createListStore } from "./list-store.ts";
 import { createPresenter } from "./present.ts";
 import { createReconciler } from "./reconcile.ts";
+import { createRestoreGuard } from "./restore-guard.ts";
 import { mountSandboxes } from "./routes.ts";
 import { createSandboxService, type SandboxService } from "./service.ts";
 import type { SandboxStore } from "./store.ts";
@@ -54,13 +56,14 @@ export function openSandboxes(parts: SandboxParts): Sandboxes {
   const creationStore = createCreationStore(database);
   const updateStore = createUpdateStore(database);
   const agreementStore = createAgreementStore(database);
+  const restoreGuard = createRestoreGuard({ database, dir: dirname(config.databasePath), log });
   const environments = createEnvironments({ sealKey, resolveSecret });
   const presenter = createPresenter({ host, environments, address, region });
   const deleteInstances = createDeletions({ host, log });
   const poke = (): void => deletions.poke();
   const incarnations = new Incarnations({ host, timeoutMs: config.createTimeoutMs, onAborted: poke });
   const shared = { ...parts, environments, incarnations, presenter, poke, deleteInstances, creationStore, updateStore };
-  const { finishDeletions, reconcile } = createReconciler({ ...shared, agreementStore });
+  const { finishDeletions, reconcile } = createReconciler({ ...shared, agreementStore, restoreGuard });
   const deletions = opened.use(startLoop({ name: "deletions", intervalMs, log, work: finishDeletions }));
   const agreement = opened.use(startLoop({ name: "agreement", intervalMs, log, work: reconcile }));
   opened.use(incarnations);

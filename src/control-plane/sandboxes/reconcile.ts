@@ -7,6 +7,7 @@ import type { CreationStore } from "./creation-store.ts";
 import type { DeleteInstances } from "./deletions.ts";
 import type { Incarnations } from "./incarnations.ts";
 import { createLosses } from "./losses.ts";
+import type { RestoreGuard } from "./restore-guard.ts";
 import type { OwnedInstances, SandboxStore } from "./store.ts";
 import type { UpdateStore } from "./update-store.ts";
 
@@ -18,6 +19,7 @@ export type ReconcilerOptions = {
   creationStore: CreationStore;
   updateStore: UpdateStore;
   agreementStore: AgreementStore;
+  restoreGuard: RestoreGuard;
   incarnations: Pick<Incarnations, "isRunning" | "isNeeded">;
   deleteInstances: DeleteInstances;
   log: Logger;
@@ -84,7 +86,7 @@ async function undoInterrupted({ store, updateStore, incarnations, log }: Reconc
 
 /** Looks at every instance of the host and its record; resolves with how many serve a DEPLOYED sandbox. */
 function createComparison(options: ReconcilerOptions): (signal: AbortSignal) => Promise<number> {
-  const { host, agreementStore, updateStore, incarnations, deleteInstances, log } = options;
+  const { host, agreementStore, restoreGuard, updateStore, incarnations, deleteInstances, log } = options;
   const losses = createLosses(options);
 
   const compareOwner = async (owner: Owner): Promise<void> => {
@@ -108,9 +110,9 @@ function createComparison(options: ReconcilerOptions): (signal: AbortSignal) => 
         await compareOwner(owner);
       }
     }
-    // A record is written before its instance is made, so an instance without a record belongs to nobody.
+    // A record is written before its instance is made, so an instance without a record belongs to nobody, if the records are all there.
     const orphans = found.filter((instanceId) => !owned.has(instanceId) && !incarnations.isNeeded(instanceId));
-    await deleteInstances(orphans, signal, async (instanceId) =>
+    await deleteInstances(await restoreGuard.admit(orphans), signal, async (instanceId) =>
       log.warn({ instanceId }, "an instance without a sandbox was deleted"),
     );
     return deployed;
