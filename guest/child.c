@@ -17,6 +17,7 @@ enum { SCORE_ABOVE_INIT = 300, SCORE_MAX = 1000, CLOSE_ON_EXEC = 4 };
 static int proc_fd = -1;
 static char score[12];
 static struct rlimit descriptors;
+static struct rlimit processes;
 
 static void read_score(void) {
   char text[16] = "";
@@ -34,6 +35,11 @@ void child_prepare(void) {
   proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   terminal_prepare();
   read_score();
+  // Programs get less than the init has: what they fork may not take the last process, or nobody could end it any more.
+  if (getrlimit(RLIMIT_NPROC, &processes) == 0 && processes.rlim_cur < processes.rlim_max) {
+    setrlimit(RLIMIT_NPROC, &(struct rlimit){.rlim_cur = processes.rlim_max, .rlim_max = processes.rlim_max});
+    processes.rlim_max = processes.rlim_cur;
+  }
   if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
   struct rlimit raised = {.rlim_cur = descriptors.rlim_max, .rlim_max = descriptors.rlim_max};
   if (raised.rlim_cur > DESCRIPTORS_MAX) raised.rlim_cur = DESCRIPTORS_MAX;
@@ -42,15 +48,19 @@ void child_prepare(void) {
 
 void child_save(struct state_writer *writer) {
   state_put_fd(writer, proc_fd);
-  struct packer *packer = state_room(writer, 16);
+  struct packer *packer = state_room(writer, 32);
   put_u64(packer, descriptors.rlim_cur);
   put_u64(packer, descriptors.rlim_max);
+  put_u64(packer, processes.rlim_cur);
+  put_u64(packer, processes.rlim_max);
 }
 
 bool child_load(struct state_reader *reader) {
   proc_fd = state_take_fd(reader);
   descriptors.rlim_cur = take_u64(&reader->cursor);
   descriptors.rlim_max = take_u64(&reader->cursor);
+  processes.rlim_cur = take_u64(&reader->cursor);
+  processes.rlim_max = take_u64(&reader->cursor);
   if (!reader->checks) read_score();
   return !reader->cursor.bad;
 }
@@ -69,6 +79,7 @@ void child_begin(void) {
 
 void child_restore_limits(void) {
   if (descriptors.rlim_max != 0) setrlimit(RLIMIT_NOFILE, &descriptors);
+  if (processes.rlim_max != 0) setrlimit(RLIMIT_NPROC, &processes);
 }
 
 void child_close_from(unsigned first, bool on_exec) {

@@ -15,7 +15,7 @@ void child_save(struct state_writer *writer);
 bool child_load(struct state_reader *reader);
 // In a child: empty signal mask, more likely than the init to be killed for want of memory.
 void child_begin(void);
-// In a child that becomes a program: the descriptor limit the init was started with.
+// In a child that becomes a program: the limits of descriptors and processes the init was started with.
 void child_restore_limits(void);
 // Closes every descriptor from `first` on, or only marks them to be closed by exec.
 void child_close_from(unsigned first, bool on_exec);

@@ -66,6 +66,17 @@ int files_stat(const struct file_request *request) {
   return 0;
 }
 
+int files_set_mode(const struct file_request *request) {
+  char path[PATH_TEXT_MAX + 1];
+  plain_path(request->path, path);
+  struct stat status;
+  if (chmod(path, request->mode) != 0) return failed("chmod", errno);
+  if (stat(path, &status) != 0) return failed("stat", errno);
+  struct attributes attributes = describe(&status, path);
+  link_send_attributes(&attributes);
+  return 0;
+}
+
 int files_list(const struct file_request *request) {
   static uint8_t bytes[ENTRIES_PAYLOAD_MAX];
   int directory = open(request->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);

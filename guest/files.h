@@ -7,6 +7,7 @@
 #include "messages.h"
 
 int files_stat(const struct file_request *request);
+int files_set_mode(const struct file_request *request);
 int files_list(const struct file_request *request);
 int files_make_directory(const struct file_request *request);
 int files_remove(const struct file_request *request);

@@ -142,6 +142,10 @@ bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, st
     case FRAME_MAKE_DIRECTORY:
       take_mode(&cursor, request);
       break;
+    case FRAME_SET_MODE:
+      take_mode(&cursor, request);
+      if (!request->has_mode) return false;
+      break;
     case FRAME_WALK:
       request->flags = take_u8(&cursor);
       request->entries_max = take_u32(&cursor);

@@ -5,7 +5,7 @@
 #define PROTOCOL_MAGIC "CATN"
 #define PROTOCOL_VERSION 1
 // What this init can do beyond version 1, told in the last byte of its hello; docs/guest-protocol.md lists the revisions.
-#define PROTOCOL_REVISION 2
+#define PROTOCOL_REVISION 3
 #define HELLO_BYTES 8
 #define FRAME_HEADER_BYTES 9
 
@@ -24,6 +24,7 @@ enum frame_type {
   FRAME_BINARY = 0x09,
   FRAME_UPGRADE = 0x0a,
   // Host to guest, first on a worker connection; data and end follow a write.
+  FRAME_SET_MODE = 0x20,
   FRAME_STAT = 0x21,
   FRAME_LIST = 0x22,
   FRAME_READ = 0x23,

@@ -39,6 +39,8 @@ static int serve_request(const struct file_request *request) {
   switch (request->type) {
     case FRAME_STAT:
       return files_stat(request);
+    case FRAME_SET_MODE:
+      return files_set_mode(request);
     case FRAME_LIST:
       return files_list(request);
     case FRAME_READ:

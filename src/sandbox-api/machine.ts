@@ -73,7 +73,10 @@ export type TerminalSize = { columns: number; rows: number };
 export type StdinOptions = { offset?: number; signal?: AbortSignal };
 
 /** How a process ended, as observed by the init that reaped it. */
-export type ProcessEnd = { code: number } | { signal: number };
+export type ProcessEnd = ({ code: number } | { signal: number }) & {
+  /** The kernel killed for want of memory while it ran, and it died of a SIGKILL nobody asked for here, or as a shell says that a child did. */
+  outOfMemory?: true;
+};
 
 /** A process the guest still knows: running, or ended and not yet acknowledged. */
 export type GuestProcess = {
@@ -126,6 +129,8 @@ export interface GuestFiles {
   read(path: string, range?: { offset: number; length?: number }): Promise<{ info: FileInfo; body: Readable }>;
   /** Creates parents, writes beside the target and publishes by rename: a failed or aborted body leaves the old file as it was. */
   write(path: string, body: Readable | Buffer, options?: { mode?: number; signal?: AbortSignal }): Promise<FileInfo>;
+  /** Changes permission bits alone, of the file a link leads to. */
+  setMode(path: string, mode: number): Promise<FileInfo>;
   makeDirectory(path: string, mode?: number): Promise<void>;
   /** Refuses a directory with entries (ENOTEMPTY) unless `recursive`. */
   remove(path: string, options?: { recursive?: boolean }): Promise<void>;

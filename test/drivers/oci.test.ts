@@ -6,12 +6,17 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { createLogger } from "../../src/core/log.ts";
 import type { InstanceSpec } from "../../src/host/drivers/driver.ts";
-import { readCgroupLayout } from "../../src/host/drivers/oci/cgroup/cgroups.ts";
+import { reservedProcesses } from "../../src/host/drivers/oci/bundle.ts";
 import { inotifyPerSandbox } from "../../src/host/drivers/oci/user-counters.ts";
+import { openGuest } from "../../src/host/guest/guest.ts";
+import type { ProcessEnd } from "../../src/sandbox-api/machine.ts";
 import { eventually } from "../eventually.ts";
 import { describeDriver } from "./conformance.ts";
-import { runInside, shell, signal, TestHost } from "./test-host.ts";
+import { guestBinary, runInside, shell, signal, TestHost } from "./test-host.ts";
+
+const log = createLogger("silent");
 
 describeDriver("oci");
 
@@ -33,7 +38,9 @@ describe("limits of the oci driver", { timeout: 300_000 }, () => {
     const instance = await host.create({ memoryMb: 128 });
     assert.equal((await host.driver.inspect(instance.id)).oomKills, 0);
     const hog = "blocks = []\nwhile True: blocks.append(bytearray(8 << 20))";
+    assert.equal(host.driver.countOomKills(instance.id), 0);
     assert.deepEqual((await runInside(instance, ["python3", "-c", hog])).end, { signal: 9 });
+    assert.ok(host.driver.countOomKills(instance.id) >= 1);
     const condition = await host.driver.inspect(instance.id);
     assert.ok(condition.oomKills >= 1);
     assert.ok(condition.memoryBytes <= 128 * 1024 * 1024);
@@ -41,15 +48,62 @@ describe("limits of the oci driver", { timeout: 300_000 }, () => {
     assert.equal(await shell(instance, "echo alive"), "alive");
   });
 
-  it("bounds a fork bomb, which does not keep the instance from being destroyed", async () => {
-    const instance = await host.create({ processesMax: 64 });
-    await shell(instance, "setsid sh -c 'bomb() { bomb | bomb & }; bomb' > /dev/null 2>&1 &");
-    const file = readCgroupLayout().controllers.pids!;
-    const events = join(file.mountPoint, host.group, instance.id, "pids.events");
-    await eventually(() => assert.match(readFileSync(events, "utf8"), /^max [1-9]/m));
-    assert.ok((await host.driver.inspect(instance.id)).processCount <= 64);
+  it("bounds a fork bomb, beside which files are read, programs started and the bomb is ended", async () => {
+    const processesMax = 64;
+    const instance = await host.create({ processesMax });
+    const bomb = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)";
+    await shell(instance, `setsid python3 -c '${bomb}' > /dev/null 2>&1 &`);
+    const forPrograms = processesMax - reservedProcesses(processesMax);
+    const count = async () => (await host.driver.inspect(instance.id)).processCount;
+    await eventually(async () => assert.ok((await count()) >= forPrograms - 8));
+    for (let round = 0; round < 20; round++) {
+      assert.ok((await count()) <= processesMax);
+      {
+        await using guest = await openGuest({ socketPath: instance.guestSocketPath, log, onLost: assert.fail });
+        assert.equal((await guest.files.stat("/etc/passwd")).type, "file");
+      }
+      assert.deepEqual((await runInside(instance, ["cat", "/etc/hostname"])).end, { code: 0 });
+    }
+    // Not even root inside gives itself more.
+    assert.equal(await shell(instance, "exec bash -c 'ulimit -u 100000 2>/dev/null; ulimit -u'"), String(forPrograms));
+    await runInside(instance, ["bash", "-c", "kill -STOP -1; kill -KILL -1"]);
+    await eventually(async () => {
+      await runInside(instance, ["bash", "-c", "kill -KILL -1"]);
+      assert.ok((await count()) <= 2);
+    });
     await host.driver.destroy(instance.id, instance.spec.dir);
     assert.deepEqual(await host.leftovers(), []);
+  });
+
+  it("has terminals inside, and an init that is replaced in place with everything it holds", async () => {
+    const instance = await host.create();
+    const ends = new Map<string, ProcessEnd>();
+    let output = "";
+    await using guest = await openGuest({ socketPath: instance.guestSocketPath, log, onLost: assert.fail });
+    await guest.attach({
+      sink: {
+        output: async (_token, _stream, _offset, chunk) => {
+          output += chunk.toString();
+        },
+        exit: async (token, end) => void ends.set(token, end),
+      },
+      onConnected: async () => undefined,
+    });
+    const environment = { PATH: "/usr/bin:/bin", TERM: "xterm" };
+    const terminal = { columns: 91, rows: 17 };
+    await guest.spawn({ token: "shell", argv: ["bash", "--norc", "-i"], workingDir: "/", environment, terminal });
+    const powers = "grep -E '^(CapEff|CapPrm|NoNewPrivs)' /proc/1/status | sha256sum";
+    await guest.writeStdin("shell", Buffer.from(`tty; stty size; ls -l /dev/pts/0; ${powers}\n`));
+    await eventually(() => assert.match(output, /\/dev\/pts\/0\r\n17 91\r\ncrw--w---- 1 root tty .*[0-9a-f]{64}/s));
+    const before = /[0-9a-f]{64}/.exec(output)![0];
+    for (let round = 0; round < 20; round++) await guest.upgrade(readFileSync(guestBinary));
+    output = "";
+    await guest.writeStdin("shell", Buffer.from(`stty size; ${powers}; cat /proc/1/comm; exit 6\n`));
+    await eventually(() => assert.deepEqual(ends.get("shell"), { code: 6 }));
+    assert.match(output, new RegExp(`17 91\r\n${before}  -\r\ncatnap-init`));
+    assert.equal((await guest.files.stat("/etc/passwd")).type, "file");
+    await guest[Symbol.asyncDispose]();
+    assert.equal(await shell(instance, "bash -c 'id -u; ulimit -u'"), `0\n${256 - reservedProcesses(256)}`);
   });
 
   it("gives a process the share of a core it was limited to, and another after a change", async () => {

@@ -169,3 +169,18 @@ test("joining that fails changes nothing, and a result among its sources stays",
   const many = new Array<string>(10_001).fill(join(dir, "a"));
   await assert.rejects(files.concatenate(join(dir, "whole"), many), { code: "too_large" });
 });
+
+test("permission bits change alone, through links and of directories", async () => {
+  await using session = await startWithFiles();
+  const { dir, files } = session;
+  const path = join(dir, "file");
+  await files.write(path, Buffer.from("content"), { mode: 0o600 });
+  fs.symlinkSync("file", join(dir, "link"));
+  const before = fs.statSync(path);
+  assert.deepEqual(await files.setMode(path, 0o4755), { ...(await files.stat(path)), mode: 0o4755 });
+  assert.equal((await files.setMode(join(dir, "link"), 0o640)).mode, 0o640);
+  assert.equal((await files.setMode(dir, 0o711)).type, "directory");
+  const after = fs.statSync(path);
+  assert.deepEqual([after.mode & 0o7777, after.ino, after.mtimeMs], [0o640, before.ino, before.mtimeMs]);
+  await assert.rejects(files.setMode(join(dir, "none"), 0o640), missing);
+});

@@ -62,6 +62,8 @@ function encodeByHost(value: Value): Buffer {
       return messages.encodeUpgrade(0, Buffer.from(value.bytes as string)).subarray(0, 17);
     case frameType.upgrade:
       return messages.encodeUpgrade(channel, Buffer.alloc(value.size as number)).subarray(17);
+    case frameType.setMode:
+      return messages.encodeSetMode(path, mode!);
     case frameType.stat:
       return messages.encodeStat(path);
     case frameType.list:

@@ -55,6 +55,8 @@ export interface Driver extends AsyncDisposable {
   /** Kills every process at once and removes cgroup, mounts, namespaces, network device and directory `dir`. */
   destroy(id: string, dir: string): Promise<void>;
   inspect(id: string): Promise<InstanceCondition>;
+  /** `oomKills` alone and at once, because it is asked when a process starts and when it ends. */
+  countOomKills(id: string): number;
   /** Ids of everything of this driver found on the machine, alive or half-made: what nobody claims is to be destroyed. */
   listFound(): Promise<string[]>;
 }

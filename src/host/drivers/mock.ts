@@ -118,6 +118,10 @@ export class MockDriver implements Driver {
     return { status: existsSync(instancePaths(dir).driverDir) ? "dead" : "missing", ...counts };
   }
 
+  countOomKills(): number {
+    return 0;
+  }
+
   async listFound(): Promise<string[]> {
     if (!existsSync(this.#instancesDir)) return [];
     return readdirSync(this.#instancesDir).filter((id) => existsSync(instancePaths(this.#dirOf(id)).driverDir));

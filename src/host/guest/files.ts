@@ -15,10 +15,11 @@ import {
   encodeMakeDirectory,
   encodeRead,
   encodeRemove,
+  encodeSetMode,
   encodeStat,
   encodeWrite,
 } from "./messages.ts";
-import { connectionKind, frameType } from "./protocol.ts";
+import { type Ability, connectionKind, frameType } from "./protocol.ts";
 import { Slots } from "./slots.ts";
 import { unintelligible, type Wait, WorkerLink } from "./worker-link.ts";
 
@@ -42,11 +43,17 @@ type Call = { path: string; what: string };
 export class ConnectedFiles implements GuestFiles {
   readonly #socketPath: string;
   readonly #onViolation: (error: GuestProtocolError) => void;
+  readonly #require: (ability: Ability) => void;
   readonly #slots = new Slots(slotLimits);
 
-  constructor(options: { socketPath: string; onViolation: (error: GuestProtocolError) => void }) {
+  constructor(options: {
+    socketPath: string;
+    onViolation: (error: GuestProtocolError) => void;
+    require: (ability: Ability) => void;
+  }) {
     this.#socketPath = options.socketPath;
     this.#onViolation = options.onViolation;
+    this.#require = options.require;
   }
 
   async stat(path: string): Promise<FileInfo> {
@@ -120,6 +127,11 @@ export class ConnectedFiles implements GuestFiles {
       await Promise.race([answer, upload.sent]);
       return decodeAttributes(await answer);
     });
+  }
+
+  async setMode(path: string, mode: number): Promise<FileInfo> {
+    this.#require("setMode");
+    return this.#single({ path, what: "Changing a file's mode" }, encodeSetMode(path, mode), decodeAttributes);
   }
 
   async makeDirectory(path: string, mode?: number): Promise<void> {

@@ -44,7 +44,7 @@ export class GuestConnection implements Guest, AsyncDisposable {
     this.#socketPath = socketPath;
     this.#control = new ControlConnection(options);
     const worker = { socketPath, onViolation: (error: GuestProtocolError) => this.#violated(error) };
-    this.files = new ConnectedFiles(worker);
+    this.files = new ConnectedFiles({ ...worker, require: (ability) => this.#control.require(ability) });
     const trees = new ConnectedTrees(worker);
     this.trees = trees;
     this.#sockets = (pid) => trees.sockets(pid);

@@ -152,6 +152,10 @@ export function encodeWrite(path: string, mode: number | undefined): Buffer {
   return putMode(new FrameWriter(), mode).text(checkedPath(path)).frame(frameType.write, 0);
 }
 
+export function encodeSetMode(path: string, mode: number): Buffer {
+  return putMode(new FrameWriter(), mode).text(checkedPath(path)).frame(frameType.setMode, 0);
+}
+
 export function encodeMakeDirectory(path: string, mode: number | undefined): Buffer {
   return putMode(new FrameWriter(), mode).text(checkedPath(path)).frame(frameType.makeDirectory, 0);
 }

@@ -2,7 +2,7 @@
 
 export const protocolVersion = 1;
 /** What an init can do beyond version 1, by the first revision that can; an init tells its revision when it is greeted. */
-export const revisionOf = { input: 1, upgrade: 2 } as const;
+export const revisionOf = { input: 1, upgrade: 2, setMode: 3 } as const;
 export type Ability = keyof typeof revisionOf;
 export const helloBytes = 8;
 export const frameHeaderBytes = 9;
@@ -21,6 +21,7 @@ export const frameType = {
   resize: 0x08,
   binary: 0x09,
   upgrade: 0x0a,
+  setMode: 0x20,
   stat: 0x21,
   list: 0x22,
   read: 0x23,

@@ -14,6 +14,7 @@ import type {
   StdinOptions,
   TerminalSize,
 } from "../../sandbox-api/machine.ts";
+import type { DeathCauses } from "./death-causes.ts";
 
 /** A connection to one incarnation of the init; disposing it closes the host's side only. */
 export type GuestConnection = Guest &
@@ -39,6 +40,8 @@ export type GuestSlotOptions = {
   /** Asked at every opening, because a restarted instance may listen elsewhere. */
   socketPath: () => string;
   onLost: (reason: string) => void;
+  /** Told of every process that is started or signalled through the slot. */
+  causes?: DeathCauses;
   /** Makes the slot connected, e.g. after the daemon restarted and nobody asked yet. */
   ready: () => Promise<void>;
 };
@@ -116,11 +119,15 @@ export class GuestSlot implements Guest, AsyncDisposable {
   }
 
   async spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
-    return (this.#connection ?? (await this.#get())).spawn(request, signal);
+    const connection = this.#connection ?? (await this.#get());
+    this.#options.causes?.started(request.token);
+    return connection.spawn(request, signal);
   }
 
   async signal(token: string, signal: number): Promise<void> {
-    return (this.#connection ?? (await this.#get())).signal(token, signal);
+    const connection = this.#connection ?? (await this.#get());
+    this.#options.causes?.signalled(token, signal);
+    return connection.signal(token, signal);
   }
 
   async writeStdin(token: string, bytes: Buffer, options?: StdinOptions): Promise<{ taken: number }> {
@@ -150,6 +157,7 @@ export class GuestSlot implements Guest, AsyncDisposable {
       list: async (path, entriesMax) => (await get()).files.list(path, entriesMax),
       read: async (path, range) => (await get()).files.read(path, range),
       write: async (path, body, options) => (await get()).files.write(path, body, options),
+      setMode: async (path, mode) => (await get()).files.setMode(path, mode),
       makeDirectory: async (path, mode) => (await get()).files.makeDirectory(path, mode),
       remove: async (path, options) => (await get()).files.remove(path, options),
       concatenate: async (path, sources, options) => (await get()).files.concatenate(path, sources, options),

@@ -7,6 +7,7 @@ import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, InitUpgrade } from "../../sandbox-api/machine.ts";
 import type { SandboxSession } from "../../sandbox-api/session.ts";
 import type { Driver, InstanceSpec } from "../drivers/driver.ts";
+import { DeathCauses } from "./death-causes.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
 import { addError, type InstanceRecord, tryWriteRecord } from "./record.ts";
 
@@ -52,6 +53,7 @@ export class Instance {
   readonly #spec: InstanceSpec;
   readonly #driver: Driver;
   readonly #log: Logger;
+  readonly #causes: DeathCauses;
   #state: State;
   #session: SandboxSession | undefined;
   #users = 0;
@@ -73,7 +75,9 @@ export class Instance {
     this.#driver = driver;
     this.#log = log.child({ instance: record.id, sandbox: record.claim?.sandboxName });
     this.#state = state;
+    this.#causes = new DeathCauses(() => this.#countOomKills());
     this.guest = new GuestSlot({
+      causes: this.#causes,
       openGuest,
       log: this.#log,
       socketPath: () => this.record.guestSocketPath,
@@ -94,9 +98,20 @@ export class Instance {
   /** Connects the sandbox API; from here on the guest's output has a receiver. */
   bind(session: SandboxSession): void {
     this.#session = session;
+    const { sink } = session;
     this.guest.bind({
-      sink: session.sink,
-      onConnected: (processes: readonly GuestProcess[]) => session.guestConnected(processes),
+      sink: {
+        output: (token, stream, offset, chunk) => sink.output(token, stream, offset, chunk),
+        exit: async (token, end) => {
+          const explained = this.#causes.explain(token, end);
+          await sink.exit(token, explained);
+          this.#causes.forget(token, explained);
+        },
+      },
+      onConnected: async (processes: readonly GuestProcess[]) => {
+        for (const { token, end } of processes) if (end === undefined) this.#causes.started(token);
+        await session.guestConnected(processes);
+      },
     });
   }
 
@@ -270,6 +285,7 @@ export class Instance {
       const deadline = AbortSignal.timeout(restartTimeoutMs);
       const handle = await this.#driver.restart(this.#spec, AbortSignal.any([signal, deadline]));
       this.record.guestSocketPath = handle.guestSocketPath;
+      this.#causes.reset();
     } catch (error) {
       signal.throwIfAborted();
       this.#restarts.failed();
@@ -296,6 +312,16 @@ export class Instance {
       await this.#session?.[Symbol.asyncDispose]();
     } catch (error) {
       this.#log.error({ err: error }, "sandbox API not closed in order");
+    }
+  }
+
+  /** Nothing may fail because its cause cannot be told. */
+  #countOomKills(): number {
+    try {
+      return this.#driver.countOomKills(this.record.id);
+    } catch (error) {
+      this.#log.warn({ err: error }, "kills for want of memory could not be counted");
+      return 0;
     }
   }
 

@@ -1,5 +1,6 @@
 // The description of an instance that an OCI runtime starts (config.json of the OCI runtime specification).
 import { readFileSync } from "node:fs";
+import { release } from "node:os";
 import { capabilities, maskedPaths, readonlyPaths, sysctls } from "./privileges.ts";
 import { initPath, searchPath } from "./root-layer.ts";
 import { seccompProfile } from "./seccomp.ts";
@@ -18,6 +19,8 @@ export type BundleOptions = {
 /** Size of the id range; id 65534, nobody, is inside it. */
 const subIdCount = 65_536;
 const openFilesMax = 65_536;
+/** More than any machine runs. */
+const allProcesses = 4_194_304;
 
 export function bundleText(options: BundleOptions): string {
   const { root, hostname, subIdStart, cgroupsPath } = options;
@@ -33,7 +36,7 @@ export function bundleText(options: BundleOptions): string {
       // None ambient or inheritable: they would survive the drop to another user.
       capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
       noNewPrivileges: true,
-      rlimits: rlimits(),
+      rlimits: rlimits(options.processesMax),
     },
     root: { path: root, readonly: false },
     hostname,
@@ -85,16 +88,34 @@ function mounts({ guestBinary, searchBinary }: BundleOptions): object[] {
   ];
 }
 
-function rlimits(): object[] {
-  const openFiles = Math.min(openFilesMax, ownOpenFilesMax());
+function rlimits(processesMax: number): object[] {
+  const openFiles = Math.min(openFilesMax, ownLimit("Max open files"));
+  const processes = Math.min(allProcesses, ownLimit("Max processes"));
+  const forPrograms = processesMax - reservedProcesses(processesMax);
+  const isCountedPerSandbox = kernelIsAtLeast(5, 14);
   return [
+    // The init raises the soft limit for itself and leaves it to programs.
+    ...(isCountedPerSandbox ? [{ type: "RLIMIT_NPROC", soft: Math.min(forPrograms, processes), hard: processes }] : []),
     { type: "RLIMIT_NOFILE", soft: openFiles, hard: openFiles },
     { type: "RLIMIT_CORE", soft: 0, hard: 0 },
   ];
 }
 
 /** Raising it further needs a privilege that a daemon in a container may lack. */
-function ownOpenFilesMax(): number {
-  const line = readFileSync("/proc/self/limits", "utf8").match(/^Max open files\s+\S+\s+(\d+)/m);
-  return line === null ? openFilesMax : Number(line[1]);
+function ownLimit(name: "Max open files" | "Max processes"): number {
+  const line = readFileSync("/proc/self/limits", "utf8").match(new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, "m"));
+  return line === null ? Number.POSITIVE_INFINITY : Number(line[1]);
+}
+
+/** What programs may not take of a sandbox's processes, so that its init can still work on files and start what ends the others. */
+export function reservedProcesses(processesMax: number): number {
+  return Math.min(64, processesMax >> 3);
+}
+
+/** Earlier kernels count a user's processes over all sandboxes: a limit would be shared by all of them. */
+function kernelIsAtLeast(major: number, minor: number): boolean {
+  const [ownMajor = 0, ownMinor = 0] = release()
+    .split(".")
+    .map((part) => Number.parseInt(part, 10));
+  return ownMajor > major || (ownMajor === major && ownMinor >= minor);
 }

@@ -135,6 +135,10 @@ class OciDriver implements Driver {
     return existsSync(madeFile) ? condition : { ...condition, status: "dead" };
   }
 
+  countOomKills(id: string): number {
+    return this.#parts.cgroups.countOomKills(checkId(id));
+  }
+
   async listFound(): Promise<string[]> {
     const { paths, cgroups, network } = this.#parts;
     const withFiles = listDir(paths.instancesDir).filter((id) => existsSync(this.#pathsOf(id).driverDir));

@@ -140,6 +140,11 @@ export class Cgroups {
     };
   }
 
+  countOomKills(id: string): number {
+    const memory = this.#find("memory", id);
+    return memory === undefined ? 0 : (memory.version === 1 ? v1 : v2).readOomKills(memory.group);
+  }
+
   /** Removes the parents when nothing is below them any more. */
   removeParents(): void {
     for (const mountPoint of this.layout.hierarchies) {
