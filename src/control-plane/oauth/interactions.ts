@@ -93,7 +93,8 @@ async function login(options: InteractionOptions, step: Step): Promise<FastifyRe
     const user = await options.users.verifyPassword(email, single(form, "password") ?? "", clientAddressOf(request));
     if (user === undefined) {
       request.audited = { resource: "wrong password" };
-      return showLogin(options, reply, details, { email, error: "The e-mail address or the password is wrong." });
+      const error = "The e-mail address or the password is wrong.";
+      return showLogin(options, reply, details, { email, error, status: 400 });
     }
     request.audited = { principal_id: user.id, principal_name: user.name, principal_kind: "user" };
     return finish(options, step, { login: { accountId: user.id, amr: ["pwd"] } }, user.id);

@@ -1,7 +1,7 @@
 // Client credentials and refresh tokens: what service accounts get, how it ends, and what is refused.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { type Server, startServer } from "../harness.ts";
+import { type Server, startServer, until } from "../harness.ts";
 import { addPerson, addServiceAccount, decodeJwt, requestToken, signIn } from "./browser.ts";
 
 let server: Server;
@@ -312,6 +312,26 @@ test("expired records are removed and others kept", async () => {
   assert.ok((await count()) <= before);
   assert.equal((await server.query("select id from oauth_records where expires_at <= ?", past)).length, 0);
   assert.equal((await use(body.access_token)).status, 200);
+});
+
+test("the audit log names who logged in, and has no secret", async () => {
+  await using fresh = await startServer();
+  const { clientId, secret, basic } = await addServiceAccount(fresh);
+  await requestToken(fresh, login, { basic });
+  await requestToken(fresh, login, { basic: `${clientId}:wrong` });
+  const entries = await until("both are recorded", async () => {
+    const { body } = await fresh.operate("GET", "/v0/audit-log");
+    const ofClient = body.data.filter(({ resource }: { resource?: string }) => resource === clientId);
+    return ofClient.length === 2 ? ofClient : undefined;
+  });
+  assert.deepEqual(
+    entries.map(({ operation, status }: { operation: string; status: number }) => [operation, status]),
+    [
+      ["POST /oauth/token", 401],
+      ["POST /oauth/token", 200],
+    ],
+  );
+  assert.ok(!JSON.stringify(entries).includes(secret));
 });
 
 test("documents say where everything is", async () => {
