@@ -35,7 +35,7 @@ export function createApiKeyStore(database: Database) {
     },
     /** Times by the id of the key. */
     async noteUse(times: ReadonlyMap<string, string>): Promise<void> {
-      await kysely.transaction().execute(async (queries) => {
+      await database.transact(async (queries) => {
         for (const [id, at] of times) {
           await queries.updateTable("api_keys").set({ last_used_at: at }).where("id", "=", id).execute();
         }

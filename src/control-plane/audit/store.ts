@@ -21,7 +21,7 @@ export function createAuditStore(database: Database) {
   return {
     /** Resolves once the rows are durable. */
     async insert(rows: readonly AuditLogTable[]): Promise<void> {
-      await kysely.transaction().execute(async (queries) => {
+      await database.transact(async (queries) => {
         for (let start = 0; start < rows.length; start += rowsPerInsert) {
           const portion = rows.slice(start, start + rowsPerInsert);
           await queries.insertInto("audit_log").values(portion).execute();

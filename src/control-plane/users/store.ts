@@ -12,7 +12,7 @@ const listMax = 1_000;
 export function createUserStore(database: Database) {
   const { kysely } = database;
   const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
-    const result = await kysely.transaction().execute(work);
+    const result = await database.transact(work);
     await database.flush();
     return result;
   };
@@ -46,7 +46,14 @@ export function createUserStore(database: Database) {
             .where("name", "=", membership.workspace)
             .executeTakeFirst());
         if (membership !== undefined && workspace === undefined) return "no workspace";
-        await queries.insertInto("users").values(row).execute();
+        const inserted = await queries
+          .insertInto("users")
+          .values(row)
+          .onConflict((conflict) => conflict.doNothing())
+          .returning("id")
+          .executeTakeFirst();
+        // Somebody else took the address at this moment.
+        if (inserted === undefined) return "taken";
         if (membership === undefined || workspace === undefined) return "inserted";
         await queries
           .insertInto("members")
@@ -59,6 +66,7 @@ export function createUserStore(database: Database) {
     /** Undefined when done, else the workspaces that would be left with other members and without an administrator. */
     remove: (id: string) =>
       change(async (queries) => {
+        await lockWorkspacesOf(queries, id);
         const orphaned = await findOrphaned(queries, id);
         if (orphaned.length > 0) return orphaned;
         await queries.deleteFrom("members").where("user_id", "=", id).execute();
@@ -67,6 +75,15 @@ export function createUserStore(database: Database) {
         return undefined;
       }),
   };
+}
+
+/** Somebody may be removing the other administrator at this moment. */
+async function lockWorkspacesOf(queries: Queries, userId: string): Promise<void> {
+  await queries
+    .updateTable("workspaces")
+    .set((set) => ({ created_at: set.ref("created_at") }))
+    .where("id", "in", (select) => select.selectFrom("members").select("workspace_id").where("user_id", "=", userId))
+    .execute();
 }
 
 async function findOrphaned(queries: Queries, userId: string): Promise<string[]> {

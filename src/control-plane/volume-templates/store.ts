@@ -32,7 +32,7 @@ export type VolumeTemplateStore = ReturnType<typeof createVolumeTemplateStore>;
 export function createVolumeTemplateStore(database: Database) {
   const { kysely } = database;
   const change = async (given: Change, mode: "create" | "upsert"): Promise<Changed> => {
-    const changed = await kysely.transaction().execute((queries) => changeTemplate(queries, given, mode));
+    const changed = await database.transact((queries) => changeTemplate(queries, given, mode));
     await database.flush();
     return changed;
   };
@@ -65,16 +65,14 @@ export function createVolumeTemplateStore(database: Database) {
 
     /** The template as it was, or undefined when there is none. */
     async remove(workspaceId: string, name: string): Promise<TemplateRecord | undefined> {
-      const removed = await kysely.transaction().execute((queries) => removeTemplate(queries, workspaceId, name));
+      const removed = await database.transact((queries) => removeTemplate(queries, workspaceId, name));
       if (removed !== undefined) await database.flush();
       return removed;
     },
 
     /** Undefined when there is no such version. */
     async removeVersion(workspaceId: string, name: string, version: string): Promise<RemovedVersion | undefined> {
-      const removed = await kysely
-        .transaction()
-        .execute((queries) => removeVersion(queries, workspaceId, name, version));
+      const removed = await database.transact((queries) => removeVersion(queries, workspaceId, name, version));
       if (removed !== undefined) await database.flush();
       return removed;
     },
@@ -141,9 +139,7 @@ function createArrivalQueries(database: Database) {
       object: StoredObject,
       workspaceMaxBytes: number,
     ): Promise<Accepted> {
-      const outcome = await kysely
-        .transaction()
-        .execute((queries) => acceptObject(queries, version, object, workspaceMaxBytes));
+      const outcome = await database.transact((queries) => acceptObject(queries, version, object, workspaceMaxBytes));
       if (outcome === "ready") await database.flush();
       return outcome;
     },

@@ -11,7 +11,7 @@ export type InvitationStore = ReturnType<typeof createInvitationStore>;
 export function createInvitationStore(database: Database) {
   const { kysely } = database;
   const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
-    const result = await kysely.transaction().execute(work);
+    const result = await database.transact(work);
     await database.flush();
     return result;
   };

@@ -18,7 +18,7 @@ export type WorkspaceUserStore = ReturnType<typeof createWorkspaceUserStore>;
 export function createWorkspaceUserStore(database: Database) {
   const { kysely } = database;
   const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
-    const result = await kysely.transaction().execute(work);
+    const result = await database.transact(work);
     await database.flush();
     return result;
   };

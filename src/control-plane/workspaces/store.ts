@@ -31,7 +31,7 @@ export function createWorkspaceStore(database: Database) {
         .execute(),
     /** With its first administrator. False when the name is taken. */
     async insert(row: Insertable<WorkspacesTable>, adminId: string): Promise<boolean> {
-      const inserted = await kysely.transaction().execute(async (queries) => {
+      const inserted = await database.transact(async (queries) => {
         const { numInsertedOrUpdatedRows } = await queries
           .insertInto("workspaces")
           .values(row)
@@ -60,7 +60,7 @@ export function createWorkspaceStore(database: Database) {
     },
     /** False when it has sandboxes. Nobody belongs to it afterwards; its row stays for the records of what was in it. */
     async remove(id: string, at: string): Promise<boolean> {
-      const removed = await kysely.transaction().execute((queries) => removeFrom(queries, id, at));
+      const removed = await database.transact((queries) => removeFrom(queries, id, at));
       await database.flush();
       return removed;
     },
