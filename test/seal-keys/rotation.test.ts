@@ -3,10 +3,11 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { sealedColumns } from "../../src/control-plane/seal-keys/sealed-columns.ts";
 import { SealKey } from "../../src/core/seal.ts";
 import { SealKeys } from "../../src/core/seal-keys.ts";
-import { type Server, type ServerOptions, startServer, until } from "../control-plane/harness.ts";
+import { type Server, type ServerOptions, startServer } from "../control-plane/harness.ts";
 
 const start = (options: ServerOptions = {}) =>
   startServer({ ...options, config: { sealKeySettleMs: 20, ...options.config } });
@@ -17,10 +18,13 @@ async function rotate(
   server: Server,
 ): Promise<{ keyId: string; rotation: { phase: string; resealed: number; reason?: string } }> {
   assert.equal((await server.operate("POST", "/v0/seal-key/rotation")).status, 200);
-  return until("the rotation has ended", async () => {
+  const deadline = Date.now() + 120_000;
+  for (;;) {
     const now = await status(server);
-    return ["done", "failed"].includes(now.rotation?.phase) ? now : undefined;
-  });
+    if (["done", "failed"].includes(now.rotation?.phase)) return now;
+    assert.ok(Date.now() < deadline, "the rotation has not ended");
+    await delay(20);
+  }
 }
 
 const withSecret = (name: string, value = `value-${name}`) => ({
