@@ -24,7 +24,7 @@ const host: Host = {
 const server = createServer((request, response) => controlPlane.app.routing(request, response));
 await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-const settings = { ...process.env, CATNAP_SANDBOXES_MAX: "1000000" };
+const settings = { ...process.env, CATNAP_SANDBOXES_MAX: "1000000", CATNAP_REQUESTS_PER_SECOND: "1000000" };
 const config = readControlPlaneConfig(settings, { dataDir, origin, pathPrefix: "/run" });
 const controlPlane = await openControlPlane({ config, host, log: createLogger("warn") });
 process.once("disconnect", () => process.exit(0));

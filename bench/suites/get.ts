@@ -28,7 +28,7 @@ async function requestsPerSecond(origin: string, path: string, headers: Record<s
 }
 
 export async function benchGet(): Promise<Result[]> {
-  await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "60s" });
+  await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "60s", CATNAP_REQUESTS_PER_SECOND: "1000000" });
   const sandbox = await createSandbox(platform, { name: "looked-at" });
   const path = `/v0/sandboxes/${sandbox.metadata.name}`;
   const headers = { authorization: `Bearer ${platform.apiKey}` };

@@ -93,7 +93,8 @@ test("only an empty workspace can be deleted; then it is gone, its name is free 
   const robotKey = await server.call("POST", path, { ...inLab, body: {} });
   await server.create({ name: "one" }, inLab);
   const counted = await server.call("GET", "/v0/workspaces/lab?countResources=true");
-  assert.deepEqual(counted.body.resourceCounts, { sandboxes: 1, serviceaccounts: 1 });
+  const { sandboxes, serviceaccounts } = counted.body.resourceCounts;
+  assert.deepEqual([sandboxes, serviceaccounts], [1, 1]);
   const refused = await server.call("DELETE", "/v0/workspaces/lab");
   assert.equal(refused.status, 409);
   assert.match(refused.body.message, /1 sandboxes/);
