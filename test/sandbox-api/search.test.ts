@@ -171,9 +171,8 @@ describe("globs", () => {
 });
 
 test("what the search prints is read the same however it is cut", () => {
-  const printed = Buffer.from(
-    "./a\x001:2:text\n./b\nc\x0010:1:with: colons\0and zeros\n./d\0x:1:no line\n./e\x003:4:last\n",
-  );
+  const text = "./a\x001:2:text\n./b\nc\x0010:1:with: colons\0and zeros\n./d\0x:1:no line\n./e\x003:4:last\n";
+  const printed = Buffer.from(text);
   const read = (size: number): object[] => {
     const matches: object[] = [];
     const parser = new MatchParser((match) => matches.push(match));
