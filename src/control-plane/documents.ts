@@ -36,7 +36,11 @@ export async function mountDocuments(app: FastifyInstance, { origin }: { origin:
     await scope.register(swaggerUi, {
       routePrefix: referencePath,
       staticCSP: contentSecurityPolicy,
-      theme: { title: "catnap API" },
+      // The bar on top is the library's own: its name, and a box for the addresses of other documents.
+      theme: {
+        title: "catnap API",
+        css: [{ filename: "theme.css", content: ".swagger-ui .topbar { display: none }" }],
+      },
       uiConfig: { docExpansion: "none", tagsSorter: "alpha", validatorUrl: null, tryItOutEnabled: false },
     });
   });
