@@ -1,4 +1,4 @@
-// Brings a request to its instance: holds it awake, wakes it when it sleeps, and answers when it cannot be reached.
+// Brings a request to its instance: wakes it when it sleeps, keeps it awake as long as the request is one, and answers when it cannot be reached.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { AppError, toAppError } from "../core/errors.ts";
@@ -6,6 +6,7 @@ import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
 import { answerError, refuseUpgrade } from "../sandbox-api/error-answer.ts";
 import type { SandboxSession } from "../sandbox-api/session.ts";
+import { carriedBy } from "./instances/carried-bytes.ts";
 import type { Instance } from "./instances/instance.ts";
 
 export type Serve = {
@@ -16,7 +17,7 @@ export type Serve = {
 export function createServe(options: { find: (instanceId: string) => Instance | undefined; log: Logger }): Serve {
   const { find, log } = options;
 
-  /** Calls `serve` at once when the instance is awake, else after it woke; the lease ends when the answer closes, however it does. */
+  /** Calls `serve` at once when the instance is awake, else after it woke; its hold on it ends when the answer closes, however it does. */
   const withInstance = (
     instanceId: string,
     request: IncomingMessage,
@@ -39,7 +40,7 @@ export function createServe(options: { find: (instanceId: string) => Instance | 
       const instance = find(instanceId);
       if (instance === undefined) throw new AppError("not_found", "This sandbox does not run here.");
       if (answer.closed) return;
-      const lease = instance.acquire();
+      const lease = instance.connect(carriedBy(request, answer));
       answer.once("close", () => lease[Symbol.dispose]());
       if (instance.isReady()) return proceed(instance);
       instance

@@ -25,6 +25,10 @@ export interface Machine {
   readonly upgradeCount: number;
   /** Keeps the instance awake until disposed: one per running `keepAlive` process. */
   holdAwake(): Disposable;
+  /** An open connection that reports its activity (activity.ts) carried something: keeps the instance awake for a while, and wakes it. */
+  touch(): void;
+  /** Whether nobody inside hears or answers at this moment. */
+  readonly isAsleep: boolean;
 }
 
 /** Versions of the init: the beginning of a digest each. */

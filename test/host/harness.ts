@@ -101,6 +101,9 @@ export class HostHarness implements AsyncDisposable {
       authorize: (credential) => authenticate(credential),
       findRoute: (workspace, name) => (workspace === "main" ? this.routes.get(name) : undefined),
       findWorkspaceById: (id) => (id === "w1" ? "main" : undefined),
+      findPreview: () => Promise.resolve(undefined),
+      verifyPreviewToken: () => Promise.resolve(false),
+      isPlatformCredential: () => false,
     };
     const edge = createEdge({ directory, host, pathPrefix: "/run", sandboxDomain: "sandboxes.test", log });
     listener.serve({

@@ -121,7 +121,7 @@ for (const [what, headers] of [
   });
 }
 
-test("who follows a log keeps the sandbox awake, and it sleeps when the last one has left", async () => {
+test("who follows a log that is written keeps the sandbox awake, and it sleeps when the last one has left", async () => {
   await using harness = await HostHarness.start({ idleTimeoutMs: 20 });
   await harness.create("followed");
   await harness.call("followed", "POST", "/process", {

@@ -36,6 +36,7 @@ export class TestSandbox implements AsyncDisposable {
   readonly workingDir: string;
   readonly homeDir: string;
   awakeCount = 0;
+  touches = 0;
   readonly #guest: GuestSource;
   readonly #server: Server;
   #api: SandboxApi | undefined;
@@ -112,6 +113,10 @@ export class TestSandbox implements AsyncDisposable {
       guest: connection,
       upgradeCount: 0,
       upgrade: (binary) => connection.upgrade(binary),
+      isAsleep: false,
+      touch: () => {
+        this.touches += 1;
+      },
       holdAwake: () => {
         this.awakeCount += 1;
         return {

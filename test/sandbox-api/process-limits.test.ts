@@ -38,6 +38,8 @@ async function open(limits: Partial<ProcessLimits>): Promise<void> {
     guest: connection,
     upgradeCount: 0,
     upgrade: (binary) => connection.upgrade(binary),
+    isAsleep: false,
+    touch: () => undefined,
     holdAwake: () => ({ [Symbol.dispose]: () => undefined }),
   };
   processes = new Processes(machine, log, { ...processLimits, ...limits });

@@ -7,6 +7,7 @@ import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, InitUpgrade } from "../../sandbox-api/machine.ts";
 import type { SandboxSession } from "../../sandbox-api/session.ts";
 import type { Driver, InstanceSpec } from "../drivers/driver.ts";
+import type { Carried } from "./carried-bytes.ts";
 import { DeathCauses } from "./death-causes.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
 import { addError, type InstanceRecord, tryWriteRecord } from "./record.ts";
@@ -24,6 +25,13 @@ import { addError, type InstanceRecord, tryWriteRecord } from "./record.ts";
  *   any ──► destroying                                   final
  *
  * The driver is asked for one thing at a time: a freeze, what a death leaves to do, and a start wait for each other.
+ *
+ * What keeps it awake are holds, which last until they are released, and open connections, each of which is
+ *
+ *              answer has begun                     nothing carried
+ *   awaited ──────────────────────► carrying ────────────────────────► silent      only `silent` ones: it falls asleep, and they stay open
+ *                                       ▲                                 │
+ *                                       └──── a byte, from either side ───┘         which is `touch`, and thaws
  */
 type State = "awake" | "falling asleep" | "asleep" | "dead" | "destroying";
 
@@ -37,12 +45,16 @@ export type InstanceOptions = {
   state: "awake" | "asleep" | "dead";
 };
 
+type Connection = { carried: Carried /** When it was last asked. */; seen: number | undefined };
+
 const restarts = "it restarts with its files on the next request.";
 const restartTimeoutMs = 30_000;
 /** How often one request tries to reach the init again: once it learns of a death, once it meets what was started after it. */
 const opensMax = 2;
 /** An instance that dies sooner after a start than this has not got over what killed it. */
 const recoveredAfterMs = 10_000;
+/** However short the idle timeout, an open connection has this long to answer what it was asked. */
+const silenceMinMs = 500;
 /** A caller that repeats its request must not make the machine start over and over what cannot run. */
 const restartPause = { firstMs: 500, maxMs: 10_000 };
 
@@ -56,8 +68,11 @@ export class Instance {
   readonly #causes: DeathCauses;
   #state: State;
   #session: SandboxSession | undefined;
-  #users = 0;
+  #holds = 0;
+  readonly #connections = new Set<Connection>();
   #lastActiveMs = performance.now();
+  /** Bytes came for it, but it could not be thawed. */
+  #isWakeOwed = false;
   #freezing: { abort: AbortController; done: Promise<void> } | undefined;
   #readying: Promise<void> | undefined;
   /** What a death leaves to do; never rejects. */
@@ -115,31 +130,65 @@ export class Instance {
     });
   }
 
-  /** Whether nobody has used it for `idleMs`. */
+  /** Whether nobody has used it for `idleMs`, as far as `look` has seen. */
   isIdle(idleMs: number): boolean {
-    return this.#maySleep() && performance.now() - this.#lastActiveMs >= idleMs;
+    const silentMs = this.#connections.size === 0 ? idleMs : Math.max(idleMs, silenceMinMs);
+    return this.#maySleep() && performance.now() - this.#lastActiveMs >= silentMs;
   }
 
-  /** Whether somebody keeps it awake right now. */
+  /** Whether somebody keeps it awake right now, whatever happens. */
   isHeld(): boolean {
-    return this.#users > 0;
+    return this.#holds > 0;
   }
 
   /** Keeps the instance awake until released, waking it at once when it sleeps. Never waits: a dead one is started by `ready`. */
   acquire(): Disposable {
-    this.#end.signal.throwIfAborted();
-    if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
-    this.#users++;
-    this.#touch();
+    this.#wakeForUse();
+    this.#holds++;
     let held = true;
     return {
       [Symbol.dispose]: () => {
         if (!held) return;
         held = false;
-        this.#users--;
+        this.#holds--;
         this.#touch();
       },
     };
+  }
+
+  /** Wakes the instance like `acquire`; until released, what the connection carries keeps it awake and wakes it. */
+  connect(carried: Carried): Disposable {
+    this.#wakeForUse();
+    const connection: Connection = { carried, seen: undefined };
+    this.#connections.add(connection);
+    return {
+      [Symbol.dispose]: () => {
+        if (this.#connections.delete(connection)) this.#touch();
+      },
+    };
+  }
+
+  /** An open connection carried something: whether it sleeps or not, from now on it is awake for the idle timeout. */
+  touch(): void {
+    try {
+      if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
+      this.#isWakeOwed = false;
+    } catch (error) {
+      this.#log.error({ err: error }, "instance did not thaw; it is tried again");
+      this.#isWakeOwed = true;
+    }
+    this.#touch();
+  }
+
+  /** Asks open connections what they have carried since the last time. */
+  look(): void {
+    let isUsed = this.#isWakeOwed;
+    for (const connection of this.#connections) {
+      const carried = connection.carried();
+      if (carried === undefined || carried !== connection.seen) isUsed = true;
+      connection.seen = carried;
+    }
+    if (isUsed) this.touch();
   }
 
   /** Whether a request can be served without waiting. */
@@ -168,8 +217,9 @@ export class Instance {
   }
 
   /** Freezes an idle instance; does nothing when somebody came first. */
-  async sleep(): Promise<void> {
-    if (this.#maySleep()) await this.#fallAsleep();
+  async sleep(idleMs: number): Promise<void> {
+    this.look();
+    if (this.isIdle(idleMs)) await this.#fallAsleep();
   }
 
   /** Cuts the instance off from requests and waits for what is under way; the manager destroys it afterwards. */
@@ -188,13 +238,19 @@ export class Instance {
     await this.#dispose();
   }
 
+  #wakeForUse(): void {
+    this.#end.signal.throwIfAborted();
+    if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
+    this.#touch();
+  }
+
   #touch(): void {
     this.#lastActiveMs = performance.now();
     this.record.lastUsedAt = new Date().toISOString();
   }
 
   #maySleep(): boolean {
-    const isBusy = this.#users > 0 || this.#freezing !== undefined || this.#readying !== undefined;
+    const isBusy = this.#holds > 0 || this.#freezing !== undefined || this.#readying !== undefined;
     return this.#state === "awake" && !isBusy;
   }
 

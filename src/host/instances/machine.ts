@@ -45,6 +45,14 @@ export class InstanceMachine implements Machine {
   holdAwake(): Disposable {
     return this.#instance.acquire();
   }
+
+  touch(): void {
+    this.#instance.touch();
+  }
+
+  get isAsleep(): boolean {
+    return this.#instance.state === "asleep";
+  }
 }
 
 /** What every process of a sandbox finds in its environment: the image's variables, then the caller's. */

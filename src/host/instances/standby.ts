@@ -1,4 +1,5 @@
-// Puts idle instances to sleep: one timer looks at all of them, because a timer per instance would cost more than it tells.
+// Puts idle instances to sleep, and wakes those whose open connections go on: one timer looks at all of them, because a timer per
+// instance would cost more than it tells.
 import type { Logger } from "../../core/log.ts";
 import { type Loop, startLoop } from "../../core/loop.ts";
 import type { Instance } from "./instance.ts";
@@ -17,9 +18,13 @@ export function startStandby(options: {
     intervalMs: Math.min(1_000, Math.max(50, Math.floor(idleTimeoutMs / 5))),
     log,
     work: async (signal) => {
-      const idle = [...instances()].filter((instance) => instance.isIdle(idleTimeoutMs));
+      const idle: Instance[] = [];
+      for (const instance of instances()) {
+        instance.look();
+        if (instance.isIdle(idleTimeoutMs)) idle.push(instance);
+      }
       for (let next = 0; next < idle.length && !signal.aborted; next += freezesAtOnceMax) {
-        await Promise.all(idle.slice(next, next + freezesAtOnceMax).map((instance) => instance.sleep()));
+        await Promise.all(idle.slice(next, next + freezesAtOnceMax).map((instance) => instance.sleep(idleTimeoutMs)));
       }
     },
   });

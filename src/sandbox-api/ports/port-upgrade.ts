@@ -4,14 +4,18 @@ import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { AppError, toAppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
+import { countActivity } from "../activity.ts";
 import { refuseUpgrade } from "../error-answer.ts";
 import type { SessionContext } from "../session-context.ts";
 import { requestHeaders, responseHeaders } from "./forwarded-headers.ts";
 import { describeFailure, silenceTimeoutMs } from "./port-proxy.ts";
 import { parsePortUrl } from "./port-url.ts";
 import { type ResponseHead, readResponseHead } from "./response-head.ts";
+import { carryWebSocket } from "./websocket-tunnel.ts";
 
 const agreementTimeoutMs = 30_000;
+/** How long the body of a refusal may take. */
+const refusalTimeoutMs = 60_000;
 
 export function upgradePort(request: IncomingMessage, socket: Duplex, head: Buffer, session: SessionContext): void {
   socket.on("error", () => socket.destroy());
@@ -47,11 +51,15 @@ async function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, se
   const timing = timingOf(request);
   timing.add("proxy", performance.now() - startedAt);
   socket.write(encodeAnswer(answer, timing.header()));
-  if (answer.rest.length > 0) socket.write(answer.rest);
-  if (answer.status === 101 && head.length > 0) upstream.write(head);
-  limitSilence(socket, upstream, close);
-  upstream.pipe(socket);
-  if (answer.status === 101) socket.pipe(upstream);
+  if (answer.status !== 101) {
+    if (answer.rest.length > 0) socket.write(answer.rest);
+    const timer = setTimeout(close, refusalTimeoutMs);
+    upstream.once("close", () => clearTimeout(timer));
+    return void upstream.pipe(socket);
+  }
+  countActivity(request, "reports");
+  const { machine } = session;
+  carryWebSocket({ socket, upstream, machine, fromCaller: head, fromServer: answer.rest, silenceTimeoutMs });
 }
 
 /** A refusal is passed on as it came, with its framing, on a connection that ends with it. */
@@ -72,19 +80,4 @@ function encodeHead(line: string, headers: readonly string[]): string {
   let text = `${line}\r\n`;
   for (let index = 0; index < headers.length; index += 2) text += `${headers[index]}: ${headers[index + 1]}\r\n`;
   return `${text}\r\n`;
-}
-
-function limitSilence(socket: Duplex, upstream: Duplex, close: () => void): void {
-  let timer = setTimeout(close, silenceTimeoutMs);
-  let armedAt = performance.now();
-  const onData = (): void => {
-    // Many frames a second do not each need a new timer.
-    if (performance.now() - armedAt < 1_000) return;
-    armedAt = performance.now();
-    clearTimeout(timer);
-    timer = setTimeout(close, silenceTimeoutMs);
-  };
-  socket.on("data", onData);
-  upstream.on("data", onData);
-  upstream.once("close", () => clearTimeout(timer));
 }

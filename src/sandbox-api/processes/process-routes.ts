@@ -12,7 +12,9 @@ import {
   streamProcessLogs,
 } from "../../contract/sandbox-api/process.ts";
 import { AppError } from "../../core/errors.ts";
+import { countActivity } from "../activity.ts";
 import { closeSignal } from "../client-gone.ts";
+import type { Machine } from "../machine.ts";
 import { type App, route } from "../route.ts";
 import type { SessionContext } from "../session-context.ts";
 import { EventFramer, event, followOutput, keepalive, LineFramer } from "./output-stream.ts";
@@ -34,6 +36,7 @@ export function registerProcessRoutes(app: App): void {
         throw await describeStartFailure(error, start.workingDir, session.machine);
       });
     const gone = closeSignal(reply.raw, session);
+    countActivity(request.raw, "holds");
     if (streams) return sendStream(reply, "application/x-ndjson", execEvents(process, body, gone));
     if (body.waitForCompletion !== true) return processAnswer(process, undefined);
     await timing.measure("guest", () => waitForEnd(process, body, gone));
@@ -62,7 +65,8 @@ export function registerProcessRoutes(app: App): void {
     const process = session.processes.get(params.identifier);
     const type = "text/plain; charset=utf-8";
     if (request.method === "HEAD") return reply.type(type).send();
-    return sendStream(reply, type, logLines(process, closeSignal(reply.raw, session)));
+    countActivity(request.raw, "reports");
+    return sendStream(reply, type, logLines(process, session.machine, closeSignal(reply.raw, session)));
   });
 
   route(app, stopProcess, async ({ params, session, timing }) => {
@@ -129,9 +133,10 @@ async function* execEvents(process: Process, request: ProcessRequest, gone: Abor
   yield event("result", JSON.stringify(await processAnswerWithTail(process, inlineTailBytes)));
 }
 
-async function* logLines(process: Process, gone: AbortSignal): AsyncGenerator<Buffer> {
+async function* logLines(process: Process, machine: Machine, gone: AbortSignal): AsyncGenerator<Buffer> {
   const framer = new LineFramer();
   for await (const item of followOutput(process, { keepaliveMs: logsKeepaliveMs, signal: gone })) {
+    if (item !== keepalive) machine.touch();
     yield item === keepalive ? framer.keepalive() : framer.item(item);
   }
 }

@@ -2,6 +2,7 @@
 import { posix } from "node:path";
 import { Readable } from "node:stream";
 import { watchPath } from "../../contract/sandbox-api/watch.ts";
+import { countActivity } from "../activity.ts";
 import { closeSignal } from "../client-gone.ts";
 import type { Change } from "../machine.ts";
 import { type App, route } from "../route.ts";
@@ -24,11 +25,12 @@ export function registerWatchRoutes(app: App): void {
       const gone = closeSignal(reply.raw, session);
       const { trees } = session.machine.guest;
       const changes = await timing.measure("guest", () => trees.watch(directory, { recursive, signal: gone }));
+      countActivity(request.raw, "reports");
       const ignored = (query.ignore ?? "").split(",").filter((text) => text !== "");
       const body = async function* (): AsyncGenerator<string> {
         // Whoever watches has to learn that it has begun before anything changes.
         reply.raw.flushHeaders();
-        yield* withKeepalive(linesOf(changes, directory, ignored));
+        yield* withKeepalive(linesOf(changes, directory, ignored), () => session.machine.touch());
       };
       return reply
         .type(type)
@@ -58,7 +60,7 @@ function describe({ kind }: Change, whole: string): string {
   return `${JSON.stringify({ op: kind.toUpperCase(), name: posix.basename(whole), path: posix.dirname(whole), error })}\n`;
 }
 
-async function* withKeepalive(lines: AsyncGenerator<string>): AsyncGenerator<string> {
+async function* withKeepalive(lines: AsyncGenerator<string>, onLines: () => void): AsyncGenerator<string> {
   let next = lines.next();
   try {
     for (;;) {
@@ -70,6 +72,7 @@ async function* withKeepalive(lines: AsyncGenerator<string>): AsyncGenerator<str
       else if (result.done) return;
       else {
         next = lines.next();
+        onLines();
         yield result.value;
       }
     }
