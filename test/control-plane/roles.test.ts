@@ -139,3 +139,44 @@ test("fifty requests at once, with credentials of every kind, do not mix up who 
     assert.equal(answer.body.metadata?.createdBy, name);
   }
 });
+
+test("a token without every scope of a role gives that role to nobody", async () => {
+  await using server = await startServer();
+  const mia = await addPerson(server, "mia", { role: "member" });
+  const ada = await addPerson(server, "ada", { role: "admin" });
+  const claims = { kind: "user", expiresAt: Date.now() + 600_000, subjectId: ada.id } as const;
+  acceptTokens(server, {
+    [token("settings")]: {
+      ...claims,
+      tokenId: "a",
+      scopes: ["workspaces:update", "workspaces:invite", "apiKey:write"],
+    },
+    [token("members")]: { ...claims, tokenId: "b", scopes: ["workspaces:update", ...scopesOfRole("member")] },
+    [token("all")]: { ...claims, tokenId: "c", scopes: [adminScope] },
+  });
+  const as = (name: string, method: string, url: string, body: object) =>
+    server.call(method, url, { key: token(name), body });
+  const makes = async (name: string, role?: string): Promise<number> =>
+    (await as(name, "POST", "/v0/service_accounts", { name: "robot", role })).status;
+  assert.deepEqual([await makes("settings"), await makes("settings", "admin")], [403, 403]);
+  assert.deepEqual([await makes("members"), await makes("members", "admin")], [200, 403]);
+  assert.deepEqual([await makes("all"), await makes("all", "admin")], [200, 200]);
+  const [robot] = (await server.call("GET", "/v0/service_accounts")).body;
+  const path = `/v0/service_accounts/${robot.client_id}`;
+  const refused = await as("members", "PUT", path, { role: "admin" });
+  assert.equal(refused.status, 403);
+  assert.match(refused.headers.get("www-authenticate") ?? "", /insufficient_scope/);
+  const renamed = await as("settings", "PUT", path, { name: "renamed", role: "member" });
+  assert.deepEqual([renamed.status, renamed.body.name, renamed.body.role], [200, "renamed", "member"]);
+  assert.equal((await as("all", "PUT", path, { role: "admin" })).body.role, "admin");
+
+  const promotion = { role: "admin" };
+  assert.equal((await as("settings", "PUT", `/v0/users/${mia.id}`, promotion)).status, 403);
+  const invited = { email: "new@example.com" };
+  assert.equal((await as("settings", "POST", "/v0/users", { ...invited, role: "admin" })).status, 403);
+  assert.equal((await as("settings", "POST", "/v0/users", invited)).status, 200);
+  assert.equal((await as("settings", "PUT", "/v0/users/new@example.com", promotion)).status, 403);
+  assert.equal((await as("all", "PUT", "/v0/users/new@example.com", promotion)).status, 200);
+  assert.equal((await as("settings", "PUT", "/v0/users/new@example.com", { role: "member" })).status, 200);
+  assert.equal((await as("all", "PUT", `/v0/users/${mia.id}`, promotion)).status, 200);
+});

@@ -1,8 +1,9 @@
 // Who asks, before and after a workspace is chosen, as guard and routes see it; and whether that allows an operation.
 import type { FastifyRequest } from "fastify";
 import type { Endpoint } from "../../contract/endpoint.ts";
+import { adminScope } from "../../contract/scopes.ts";
 import { AppError } from "../../core/errors.ts";
-import { covers, type Role } from "./scopes.ts";
+import { covers, type Role, scopesOfRole } from "./scopes.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -50,6 +51,17 @@ export function requireScope(scopes: readonly string[], endpoint: Endpoint): voi
   if (missing === undefined) return;
   throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`, {
     details: { scope: wanted.join(" ") },
+  });
+}
+
+/**
+ * Throws `forbidden` unless the caller's own credential allows everything the role does: who is given a role has all of it, and a limited
+ * credential must not make a stronger one.
+ */
+export function requireAllOf(role: Role, { scopes }: Pick<Caller, "scopes">): void {
+  if (scopesOfRole(role).every((scope) => covers(scopes, scope))) return;
+  throw new AppError("forbidden", `The credential's scopes do not allow giving the role ${role}.`, {
+    details: { scope: adminScope },
   });
 }
 

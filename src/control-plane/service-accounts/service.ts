@@ -7,7 +7,7 @@ import type {
 } from "../../contract/service-account.ts";
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
-import type { Caller } from "../auth/caller.ts";
+import { type Caller, requireAllOf } from "../auth/caller.ts";
 import type { Revocations } from "../auth/revocations.ts";
 import type { Role } from "../auth/scopes.ts";
 import { generateSecret, hashSecret, matchesHash } from "../auth/secrets.ts";
@@ -61,6 +61,8 @@ export function createServiceAccountService({
     },
     count: (workspaceId: string): Promise<number> => store.count(workspaceId),
     async create(caller: Caller, input: ServiceAccountInput): Promise<NewServiceAccount> {
+      const role = input.role ?? "member";
+      requireAllOf(role, caller);
       if ((await store.count(caller.workspaceId)) >= serviceAccountsMax) {
         throw new AppError("conflict", `A workspace has at most ${serviceAccountsMax} service accounts.`);
       }
@@ -71,7 +73,7 @@ export function createServiceAccountService({
         workspace_id: caller.workspaceId,
         name: input.name,
         description: input.description ?? "",
-        role: input.role ?? "member",
+        role,
         secret_hash: hashSecret(secret),
         created_at: now,
         updated_at: now,
@@ -81,9 +83,15 @@ export function createServiceAccountService({
       await store.insert(row);
       return { ...present(row), client_secret: secret };
     },
-    async update(caller: Caller, clientId: string, changes: ServiceAccountChanges): Promise<ServiceAccount> {
+    async update(caller: Caller, clientId: string, input: ServiceAccountChanges): Promise<ServiceAccount> {
+      const { role, ...changes } = input;
+      const before = (await store.find(caller.workspaceId, clientId)) ?? missing();
+      // A role that is sent back as it was is not written: it may have changed since.
+      const given = role === undefined || role === before.role ? undefined : role;
+      if (given !== undefined) requireAllOf(given, caller);
       const row = await store.update(caller.workspaceId, clientId, {
         ...changes,
+        ...(given !== undefined && { role: given }),
         updated_at: new Date().toISOString(),
         updated_by: caller.principalName,
       });

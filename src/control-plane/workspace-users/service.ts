@@ -1,7 +1,7 @@
 // Who belongs to a workspace, for its administrators: members, their roles, invitations by email; one administrator is always left.
 import type { PendingInvitation, WorkspaceUser } from "../../contract/workspace-user.ts";
 import { AppError } from "../../core/errors.ts";
-import type { Caller } from "../auth/caller.ts";
+import { type Caller, requireAllOf } from "../auth/caller.ts";
 import type { Role } from "../auth/scopes.ts";
 import type { InvitationsTable } from "../db/tables/invitations.ts";
 import { normalizeEmail } from "../users/service.ts";
@@ -24,6 +24,8 @@ export function createWorkspaceUserService({ store, invitations }: WorkspaceUser
       return [...members.map(presentMember), ...invited.map(presentInvited)];
     },
     async invite(caller: Caller, input: { email: string; role?: Role }): Promise<PendingInvitation> {
+      const { role = "member" } = input;
+      requireAdminToGive(role, caller);
       const email = normalizeEmail(input.email);
       if ((await store.findMember(caller.workspaceId, email)) !== undefined) {
         throw new AppError("already_exists", "The person is a member of the workspace already.");
@@ -35,7 +37,7 @@ export function createWorkspaceUserService({ store, invitations }: WorkspaceUser
       const row = await invitations.upsert({
         workspace_id: caller.workspaceId,
         email,
-        role: input.role ?? "member",
+        role,
         invited_by: caller.principalId,
         created_by: caller.principalName,
         created_at: now.toISOString(),
@@ -44,7 +46,9 @@ export function createWorkspaceUserService({ store, invitations }: WorkspaceUser
       });
       return presentInvitation({ ...row, workspace: caller.workspace });
     },
-    async changeRole({ workspaceId }: Caller, subOrEmail: string, role: Role): Promise<WorkspaceUser> {
+    async changeRole(caller: Caller, subOrEmail: string, role: Role): Promise<WorkspaceUser> {
+      requireAdminToGive(role, caller);
+      const { workspaceId } = caller;
       const member = await store.findMember(workspaceId, subOrEmail);
       if (member === undefined) {
         const at = new Date().toISOString();
@@ -71,6 +75,11 @@ export function createWorkspaceUserService({ store, invitations }: WorkspaceUser
       if (outcome === undefined) missing();
     },
   };
+}
+
+/** What the scopes for people are for is members; an administrator is made only by a credential that allows everything. */
+function requireAdminToGive(role: Role, caller: Caller): void {
+  if (role === "admin") requireAllOf(role, caller);
 }
 
 function missing(): never {
