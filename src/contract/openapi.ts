@@ -13,7 +13,8 @@ export type DocumentOptions = {
   errorBody: TSchema;
   /** What each tag is about, in the order in which documents show them. */
   tags: Readonly<Record<string, string>>;
-  oauth: { authorizationUrl: string; tokenUrl: string; scopes: readonly string[] };
+  /** Where clients get access tokens; without it the document says only that a credential is needed. */
+  oauth?: { authorizationUrl: string; tokenUrl: string; scopes: readonly string[] };
 };
 
 export type Document = {
@@ -67,14 +68,14 @@ export function buildOpenApi(options: DocumentOptions): Document {
     components: {
       schemas: components.sorted(),
       securitySchemes: {
-        OAuth2: { type: "oauth2", flows: renderFlows(oauth) },
+        ...(oauth && { OAuth2: { type: "oauth2", flows: renderFlows(oauth) } }),
         ApiKeyAuth: { type: "http", scheme: "bearer", bearerFormat: "API key" },
       },
     },
   };
 }
 
-function renderFlows({ authorizationUrl, tokenUrl, scopes }: DocumentOptions["oauth"]): Json {
+function renderFlows({ authorizationUrl, tokenUrl, scopes }: NonNullable<DocumentOptions["oauth"]>): Json {
   const described = Object.fromEntries(scopes.map((scope) => [scope, describeScope(scope)]));
   return {
     authorizationCode: { authorizationUrl, tokenUrl, refreshUrl: tokenUrl, scopes: described },
@@ -95,7 +96,7 @@ function renderOperation(operation: Operation, options: DocumentOptions, compone
     summary,
     ...(role === "admin" && { description: "Only for administrators of the workspace." }),
     tags: [tag],
-    security: [{ OAuth2: scopes }, { ApiKeyAuth: [] }],
+    security: [...(options.oauth ? [{ OAuth2: scopes }] : []), { ApiKeyAuth: [] }],
     parameters: renderParameters(operation, options, components),
     ...(body && { requestBody: renderBody(body, components) }),
     responses: {

@@ -9,6 +9,7 @@ import * as location from "./location.ts";
 import * as policy from "./policy.ts";
 import * as quota from "./quota.ts";
 import * as sandbox from "./sandbox.ts";
+import * as environment from "./sandbox-api/environment.ts";
 import * as filesystem from "./sandbox-api/filesystem.ts";
 import * as health from "./sandbox-api/health.ts";
 import * as multipart from "./sandbox-api/multipart.ts";
@@ -42,6 +43,7 @@ export const controlPlaneOperations: readonly Operation[] = operationsOf(
 
 /** Below the address of each sandbox. */
 export const sandboxOperations: readonly Operation[] = operationsOf(
+  environment,
   filesystem,
   health,
   multipart,

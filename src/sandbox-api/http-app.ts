@@ -9,6 +9,7 @@ import { answerError } from "./error-answer.ts";
 import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
 import { registerProcessRoutes } from "./processes/process-routes.ts";
+import { registerReferenceRoutes } from "./reference/reference-routes.ts";
 import { type App, isMultipart } from "./route.ts";
 import { registerSearchRoutes } from "./search/search-routes.ts";
 import { sessionOf } from "./session-context.ts";
@@ -61,6 +62,7 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   });
   addErrorAnswers(app, log);
   registerHealthRoutes(app, build);
+  registerReferenceRoutes(app);
   registerProcessRoutes(app);
   registerFileRoutes(app);
   registerSearchRoutes(app);

@@ -1,6 +1,7 @@
 // What holds for every answer: health, errors, methods, CORS, caching, timings.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { sandboxOperations } from "../../src/contract/operations.ts";
 import type { HealthReport } from "../../src/contract/sandbox-api/health.ts";
 import { formatUptime } from "../../src/sandbox-api/health.ts";
 import { TestSandbox } from "./harness.ts";
@@ -114,4 +115,34 @@ test("HEAD of every kind of GET is 200 without a body", async () => {
     assert.deepEqual([head.status, head.body.length], [200, 0], path);
     assert.equal(head.headers["content-type"], get.headers["content-type"]);
   }
+});
+
+test("the OpenAPI document and the page made of it name every operation", async () => {
+  const { json, headers } = await sandbox.ask("GET", "/openapi.json");
+  assert.match(headers["content-type"]!, /^application\/json/);
+  const { paths, openapi } = json as {
+    paths: Record<string, Record<string, { operationId: string }>>;
+    openapi: string;
+  };
+  const ids = Object.values(paths).flatMap((methods) => Object.values(methods).map(({ operationId }) => operationId));
+  assert.deepEqual(ids.sort(), sandboxOperations.map(({ operationId }) => operationId).sort());
+  assert.match(openapi, /^3\.1/);
+  const page = await sandbox.ask("GET", "/swagger");
+  assert.match(page.headers["content-type"]!, /^text\/html/);
+  assert.match(page.headers["content-security-policy"] as string, /default-src 'none'/);
+  assert.doesNotMatch(page.text, /<script/);
+  for (const { summary } of sandboxOperations) {
+    assert.ok(page.text.includes(summary.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)), summary);
+  }
+  for (const path of ["/openapi.json", "/swagger"]) {
+    const head = await sandbox.ask("HEAD", path);
+    assert.deepEqual([head.status, head.body.length], [200, 0]);
+  }
+});
+
+test("there is no environment to reload, and the refusal says why", async () => {
+  const answer = await sandbox.ask("POST", "/environment/reload");
+  assert.equal(answer.status, 404);
+  assert.match((answer.json as { error: string }).error, /every new process/);
+  assert.equal((await sandbox.ask("GET", "/environment/reload")).status, 405);
 });

@@ -7,37 +7,45 @@ export const fileBodyMaxBytes = 16 * 1024 * 1024;
 /** Size up to which a file is answered as JSON text; larger ones are downloaded. */
 export const fileTextMaxBytes = 64 * 1024 * 1024;
 
-export const File = Type.Object({
+const file = {
   path: Type.String(),
   name: Type.String(),
-  /** Octal digits, e.g. `0644`. */
-  permissions: Type.String(),
+  permissions: Type.String({ description: "Octal digits, e.g. `0644`." }),
   size: Type.Integer(),
-  lastModified: Type.String(),
+  lastModified: Type.String({ description: "As in HTTP headers." }),
   owner: Type.String(),
   group: Type.String(),
-});
+};
+export const File = Type.Object(file, { title: "File" });
 export type File = Static<typeof File>;
 
-export const FileWithContent = Type.Object({ ...File.properties, content: Type.String() });
+export const FileWithContent = Type.Object({ ...file, content: Type.String() }, { title: "FileWithContent" });
 export type FileWithContent = Static<typeof FileWithContent>;
 
-export const Directory = Type.Object({
-  path: Type.String(),
-  name: Type.String(),
-  files: Type.Array(File),
-  subdirectories: Type.Array(Type.Object({ path: Type.String(), name: Type.String() })),
-});
+export const Directory = Type.Object(
+  {
+    path: Type.String(),
+    name: Type.String(),
+    files: Type.Array(File),
+    subdirectories: Type.Array(Type.Object({ path: Type.String(), name: Type.String() })),
+  },
+  { title: "Directory" },
+);
 export type Directory = Static<typeof Directory>;
 
-export const FileRequest = Type.Object({
-  content: Type.Optional(Type.String()),
-  isDirectory: Type.Optional(Type.Boolean()),
-  permissions: Type.Optional(Type.String()),
-});
+export const FileRequest = Type.Object(
+  {
+    content: Type.Optional(Type.String()),
+    isDirectory: Type.Optional(Type.Boolean()),
+    permissions: Type.Optional(
+      Type.String({ description: "Octal digits. Default 0644 for a file and 0755 for a directory." }),
+    ),
+  },
+  { title: "FileRequest" },
+);
 export type FileRequest = Static<typeof FileRequest>;
 
-export const PathMessage = Type.Object({ path: Type.String(), message: Type.String() });
+export const PathMessage = Type.Object({ path: Type.String(), message: Type.String() }, { title: "PathMessage" });
 export type PathMessage = Static<typeof PathMessage>;
 
 const scope = "sandboxes:control";
@@ -51,6 +59,7 @@ export const readPath = endpoint({
   scope,
   query: Type.Object({ download: Type.Optional(Type.Boolean()) }),
   response: Type.Union([FileWithContent, Directory]),
+  errors: [416, 422],
 });
 
 export const writePath = endpoint({
@@ -61,6 +70,7 @@ export const writePath = endpoint({
   scope,
   body: FileRequest,
   response: PathMessage,
+  errors: [422],
 });
 
 export const removePath = endpoint({
@@ -71,6 +81,7 @@ export const removePath = endpoint({
   scope,
   query: Type.Object({ recursive: Type.Optional(Type.Boolean()) }),
   response: PathMessage,
+  errors: [422],
 });
 
 /** Files of one request, and how much they may have together as JSON. */

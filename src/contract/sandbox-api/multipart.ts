@@ -5,21 +5,27 @@ import { PathMessage } from "./filesystem.ts";
 
 export const partNumberMax = 10_000;
 
-export const UploadedPart = Type.Object({
-  partNumber: Type.Integer(),
-  etag: Type.String(),
-  size: Type.Integer(),
-  uploadedAt: Type.String(),
-});
+export const UploadedPart = Type.Object(
+  {
+    partNumber: Type.Integer(),
+    etag: Type.String({ description: "The MD5 of its bytes in hexadecimal digits." }),
+    size: Type.Integer(),
+    uploadedAt: Type.String(),
+  },
+  { title: "UploadedPart" },
+);
 export type UploadedPart = Static<typeof UploadedPart>;
 
-export const MultipartUpload = Type.Object({
-  uploadId: Type.String(),
-  path: Type.String(),
-  permissions: Type.Integer(),
-  initiatedAt: Type.String(),
-  parts: Type.Record(Type.String(), UploadedPart),
-});
+export const MultipartUpload = Type.Object(
+  {
+    uploadId: Type.String(),
+    path: Type.String(),
+    permissions: Type.Integer(),
+    initiatedAt: Type.String(),
+    parts: Type.Record(Type.String(), UploadedPart),
+  },
+  { title: "MultipartUpload" },
+);
 export type MultipartUpload = Static<typeof MultipartUpload>;
 
 export const CompleteRequest = Type.Object({
@@ -58,6 +64,7 @@ export const uploadPart = endpoint({
   params: ById,
   query: Type.Object({ partNumber: Type.Optional(Type.String()) }),
   response: Type.Object({ partNumber: Type.Integer(), etag: Type.String(), size: Type.Integer() }),
+  errors: [409, 422],
 });
 
 export const listParts = endpoint({
@@ -79,6 +86,7 @@ export const completeUpload = endpoint({
   params: ById,
   body: CompleteRequest,
   response: PathMessage,
+  errors: [409, 422],
 });
 
 export const abortUpload = endpoint({
@@ -89,4 +97,5 @@ export const abortUpload = endpoint({
   scope,
   params: ById,
   response: PathMessage,
+  errors: [409, 422],
 });
