@@ -14,6 +14,7 @@ const tags: Readonly<Record<string, string>> = {
   integrations: "Credentials and settings for services outside, and the models these offer.",
   locations: "Where this installation runs.",
   policies: "Where sandboxes of the workspace may be created.",
+  previews: "Addresses at which one port of a sandbox, or its API, is reached without a key, and the tokens for them.",
   quotas: "How much of everything a workspace may have.",
   sandboxes: "Isolated machines that fall asleep when idle and wake on the next request.",
   "service accounts": "Programs that act in a workspace.",

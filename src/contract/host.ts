@@ -88,6 +88,22 @@ export interface Directory {
   findRoute(workspace: string, sandboxName: string): Promise<SandboxRoute | undefined> | SandboxRoute | undefined;
   /** The workspace whose id stands in a host-form address, or undefined. */
   findWorkspaceById(workspaceId: string): Promise<string | undefined> | string | undefined;
+  /** The preview at an address, or undefined: also from the moment it expires. */
+  findPreview(label: string): Promise<PreviewRoute | undefined>;
+  /** Whether the token opens the preview right now. */
+  verifyPreviewToken(previewId: string, token: string): Promise<boolean>;
+  /** Whether a text looks like a credential of this platform, whoever's and valid or not: no program inside may be sent one. */
+  isPlatformCredential(text: string): boolean;
 }
+
+export type PreviewRoute = SandboxRoute & {
+  previewId: string;
+  /** Of a server inside; 443 is the sandbox API. */
+  port: number;
+  /** Without a token. */
+  isPublic: boolean;
+  requestHeaders: Readonly<Record<string, string>>;
+  responseHeaders: Readonly<Record<string, string>>;
+};
 
 export type SandboxRoute = { instanceId: string; status: string; enabled: boolean };

@@ -7,6 +7,7 @@ import * as image from "./image.ts";
 import * as integration from "./integration.ts";
 import * as location from "./location.ts";
 import * as policy from "./policy.ts";
+import * as preview from "./preview.ts";
 import * as quota from "./quota.ts";
 import * as sandbox from "./sandbox.ts";
 import * as environment from "./sandbox-api/environment.ts";
@@ -33,6 +34,7 @@ export const controlPlaneOperations: readonly Operation[] = operationsOf(
   integration,
   location,
   policy,
+  preview,
   quota,
   sandbox,
   serviceAccount,

@@ -23,6 +23,7 @@ import { type Oauth, openOauth } from "./oauth/open.ts";
 import { createOperatorApp } from "./operator/app.ts";
 import { Outgoing } from "./outgoing/outgoing.ts";
 import { openPolicies } from "./policies/open.ts";
+import { openPreviews, type Previews } from "./previews/open.ts";
 import { openQuotas } from "./quotas/open.ts";
 import { openSandboxes } from "./sandboxes/open.ts";
 import { createSandboxStore } from "./sandboxes/store.ts";
@@ -54,6 +55,7 @@ export type ControlPlane = AsyncDisposable & {
   audit: Audit;
   oauth: Oauth;
   bootstrap: Bootstrap;
+  previews: Previews;
   /** Resolves when records and host agree; run once before requests are served. */
   reconcile(): Promise<void>;
 };
@@ -94,11 +96,12 @@ export async function openControlPlane({
     quotas: quotas.service,
     resolveSecret: (...named) => integrations.service.resolveSecret(...named),
   });
+  const previews = openPreviews({ ...parts, getSandboxId: (...named) => sandboxes.service.getId(...named) });
   const features = openFeatures({ ...parts, findWorkspaceId });
   const volumeTemplates = await openVolumeTemplates(parts);
   const audit = openAudit(parts);
   // One line a noun; see Mount.
-  const nouns = [sandboxes, volumeTemplates, quotas, integrations, features, images, policies, audit];
+  const nouns = [sandboxes, previews, volumeTemplates, quotas, integrations, features, images, policies, audit];
   const mounts: Mount[] = [
     ...nouns.map(({ mount }) => mount),
     (scope) => identity.mount(scope, { sandboxes: sandboxes.count, volumetemplates: volumeTemplates.count }),
@@ -112,9 +115,7 @@ export async function openControlPlane({
   const servers = await openServers({
     guard: createGuard(identity.authentication, config.requestLimits),
     audit: audit.observer,
-    trustedProxies: config.trustedProxies,
-    bodyMaxBytes: config.bodyMaxBytes,
-    bodyTimeoutMs: config.bodyTimeoutMs,
+    config,
     log,
     opened,
     mounts,
@@ -124,7 +125,8 @@ export async function openControlPlane({
   const stack = opened.move();
   return {
     ...servers,
-    directory: createDirectory({ ...identity, sandboxes: store }),
+    directory: createDirectory({ ...identity, sandboxes: store, previews: previews.directory, origin: config.origin }),
+    previews,
     authentication: identity.authentication,
     identity,
     connections: integrations.service,
@@ -139,7 +141,8 @@ export async function openControlPlane({
 /** Adds the operations of a noun below `/v0` of its surface. */
 type Mount = (app: FastifyInstance) => void;
 
-type ServerParts = Omit<AppOptions, "routes"> & {
+type ServerParts = Pick<AppOptions, "guard" | "audit" | "log" | "openRoutes"> & {
+  config: ControlPlaneConfig;
   opened: AsyncDisposableStack;
   mounts: readonly Mount[];
   operatorMounts: readonly Mount[];
@@ -149,11 +152,13 @@ async function openServers({
   opened,
   mounts,
   operatorMounts,
-  ...options
+  config: { trustedProxies, bodyMaxBytes, bodyTimeoutMs },
+  ...shared
 }: ServerParts): Promise<Pick<ControlPlane, "app" | "operatorApp">> {
-  const app = await createApp({ ...options, routes: mountAll(mounts) });
+  const options = { ...shared, bodyMaxBytes, bodyTimeoutMs };
+  const app = await createApp({ ...options, trustedProxies, routes: mountAll(mounts) });
   opened.defer(() => app.close());
-  const { bodyMaxBytes, bodyTimeoutMs, log, audit } = options;
+  const { log, audit } = shared;
   const operatorApp = await createOperatorApp({
     bodyMaxBytes,
     bodyTimeoutMs,

@@ -30,6 +30,7 @@ function bodyFor(path: string, name: string): object {
   if (path === "/workspaces/availability") return { name };
   if (path.startsWith("/users")) return { email: "theirs@example.com", role: "member" };
   if (path.includes("/policies")) return { metadata: { name }, spec: locationPolicy };
+  if (path.includes("/previews")) return { metadata: { name }, spec: { port: 3000 } };
   if (path.startsWith("/integrations")) return { metadata: { name }, spec: { integration: "openai" } };
   return { name, metadata: { name }, spec: {} };
 }
@@ -119,6 +120,9 @@ async function fillWorkspace(server: Server): Promise<Record<string, string>> {
   };
   const metadata = { name: "theirs" };
   await make("POST", "/sandboxes", { metadata: { ...metadata, externalId: "theirs" }, spec: {} });
+  const tokens = "/sandboxes/theirs/previews/theirs/tokens";
+  await make("POST", "/sandboxes/theirs/previews", { metadata, spec: { port: 3000 } });
+  const { spec } = await make("POST", tokens, { metadata });
   await make("POST", "/integrations/connections", { metadata, spec: { integration: "github" } });
   await make("POST", "/volume_templates?upload=true&version=v1", { metadata, spec: { defaultSize: 100 } });
   await make("POST", "/policies", { metadata, spec: locationPolicy });
@@ -129,6 +133,8 @@ async function fillWorkspace(server: Server): Promise<Record<string, string>> {
   assert.equal(set.status, 200, set.text);
   return {
     sandboxName: "theirs",
+    previewName: "theirs",
+    tokenName: spec.token,
     externalId: "theirs",
     connectionName: "theirs",
     modelId: "theirs",
@@ -185,6 +191,7 @@ test("what another workspace has is answered exactly like what nobody has", asyn
   // Nothing of it has happened to what is theirs.
   for (const path of [
     "sandboxes/theirs",
+    "sandboxes/theirs/previews/theirs",
     "integrations/connections/theirs",
     "volume_templates/theirs",
     "workspaces/main",

@@ -6,7 +6,7 @@ import type { Answer, CallOptions } from "./harness.ts";
 /** Shorter ones, and those made of one character, also stand in other places by chance. */
 const secretMinLength = 8;
 /** Members of bodies, however deep, whose texts are secrets. */
-const secretMembers = new Set(["password", "client_secret", "apiKey", "access_token", "refresh_token"]);
+const secretMembers = new Set(["password", "client_secret", "apiKey", "access_token", "refresh_token", "token"]);
 const secretMaps = new Set(["secret", "secrets"]);
 
 export class LeakWatch {

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
-import type { Directory } from "../../src/contract/host.ts";
+import type { Directory, PreviewRoute } from "../../src/contract/host.ts";
 import { AppError } from "../../src/core/errors.ts";
 import { createLogger } from "../../src/core/log.ts";
 import { timingOf } from "../../src/core/timing.ts";
@@ -33,7 +33,15 @@ const directory: Directory = {
   },
   findRoute: (workspace, name) => routes[`${workspace}/${name}`],
   findWorkspaceById: (id) => ({ w1: "main", w2: "other" })[id],
+  findPreview: (label) => Promise.resolve(previews.get(label)),
+  verifyPreviewToken: (previewId, token) => Promise.resolve(tokens.has(`${previewId} ${token}`)),
+  isPlatformCredential: (text) => text.startsWith("key-of-"),
 };
+
+/** By their label; a test changes them as the control plane would. */
+export const previews = new Map<string, PreviewRoute>();
+/** `{previewId} {token}` of those that are good. */
+export const tokens = new Set<string>();
 
 export type TestEdge = AsyncDisposable & {
   port: number;

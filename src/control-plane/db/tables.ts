@@ -11,6 +11,8 @@ import type { OauthClientsTable } from "./tables/oauth-clients.ts";
 import type { OauthRecordsTable } from "./tables/oauth-records.ts";
 import type { OauthSigningKeysTable } from "./tables/oauth-signing-keys.ts";
 import type { PoliciesTable } from "./tables/policies.ts";
+import type { PreviewTokensTable } from "./tables/preview-tokens.ts";
+import type { PreviewsTable } from "./tables/previews.ts";
 import type { SandboxConnectionsTable } from "./tables/sandbox-connections.ts";
 import type { SandboxCountsTable } from "./tables/sandbox-counts.ts";
 import type { SandboxEventsTable } from "./tables/sandbox-events.ts";
@@ -49,4 +51,6 @@ export type Tables = {
   oauth_clients: OauthClientsTable;
   policies: PoliciesTable;
   workspace_images: WorkspaceImagesTable;
+  previews: PreviewsTable;
+  preview_tokens: PreviewTokensTable;
 };

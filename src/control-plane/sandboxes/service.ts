@@ -38,6 +38,13 @@ export function createSandboxService({ store, incarnations, updates, presenter, 
       return text;
     },
 
+    /** The id of the record that holds the name. */
+    async getId(caller: Caller, name: string): Promise<string> {
+      const { id, status } = await getRecord(caller, name);
+      if (!allows(status, "hold_name")) throw notFound();
+      return id;
+    },
+
     async getWithSecrets(caller: Caller, name: string): Promise<Sandbox> {
       requireAdmin(caller);
       const record = await getRecord(caller, name);

@@ -160,6 +160,8 @@ export async function changeStatus(queries: Queries, id: string, change: StatusC
     await adjustUsage(queries, workspaceId, { sandboxes, memoryMb: sandboxes * memoryMb });
     await appendEvent(queries, id, { revision, time: now, status: change.to, message: change.message });
     if (change.to === "DELETING") await releaseKey(queries, id);
+    // Their addresses are those of the sandbox that has the name next.
+    if (!holds(change.to)) await queries.deleteFrom("previews").where("sandbox_id", "=", id).execute();
     return true;
   }
   return false;

@@ -1,0 +1,109 @@
+// Tokens of previews over HTTP: made and shown once, listed without their value, revoked by value and by name at once.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Answer, type Server, startServer } from "../harness.ts";
+
+let server: Server;
+let label: string;
+let previewId: string;
+before(async () => {
+  server = await startServer();
+  await server.create({ name: "box" });
+  const body = { metadata: { name: "web" }, spec: { port: 3000 } };
+  const made = await server.call("POST", "/v0/sandboxes/box/previews", { body });
+  label = made.body.spec.url.split("/").at(-1);
+  previewId = (await server.controlPlane.directory.findPreview(label))!.previewId;
+});
+after(() => server[Symbol.asyncDispose]());
+
+const base = "/v0/sandboxes/box/previews/web/tokens";
+const create = (name: string, expiresAt?: string): Promise<Answer> =>
+  server.call("POST", base, { body: { metadata: { name }, spec: { expiresAt } } });
+const opens = (token: string) => server.controlPlane.directory.verifyPreviewToken(previewId, token);
+
+test("a token is made, opens its preview and no other, and its value is never shown again", async () => {
+  const made = await create("one", "2099-01-01T00:00:00+01:00");
+  assert.equal(made.status, 200, made.text);
+  const { token, expiresAt, expired } = made.body.spec;
+  assert.match(token, /^pt_[a-z0-9]{50}$/);
+  assert.deepEqual([expiresAt, expired], ["2098-12-31T23:00:00.000Z", false]);
+  assert.equal(made.body.metadata.previewName, "web");
+  assert.equal(await opens(token), true);
+  assert.equal(await server.controlPlane.directory.verifyPreviewToken("another", token), false);
+  const listed = await server.call("GET", base);
+  assert.deepEqual(
+    listed.body.map(({ spec }: { spec: object }) => spec),
+    [{ expiresAt, expired: false }],
+  );
+  assert.equal((await create("one")).status, 409);
+});
+
+test("a token is revoked by its value, as the official client does it, and by its name", async () => {
+  for (const by of ["value", "name"]) {
+    const { token } = (await create("two")).body.spec;
+    assert.equal(await opens(token), true);
+    const revoked = await server.call("DELETE", `${base}/${by === "value" ? token : "two"}`);
+    assert.equal(revoked.status, 200, revoked.text);
+    assert.equal(typeof revoked.body.message, "string");
+    assert.equal(await opens(token), false);
+    assert.equal((await server.call("DELETE", `${base}/${token}`)).status, 404);
+  }
+});
+
+test("an expired token opens nothing and says so; one of its name takes its place", async () => {
+  const { token } = (await create("brief", "2099-01-01T00:00:00Z")).body.spec;
+  await server.query("update preview_tokens set expires_at = ? where name = ?", "2020-01-01T00:00:00.000Z", "brief");
+  await create("unrelated");
+  assert.equal(await opens(token), false);
+  const { body } = await server.call("GET", base);
+  const brief = body.find(({ metadata }: { metadata: { name: string } }) => metadata.name === "brief");
+  assert.equal(brief.spec.expired, true);
+  assert.equal((await create("brief")).status, 200);
+});
+
+test("what is no token, or no end of one, is refused", async () => {
+  assert.equal((await create("Up_Per")).status, 400);
+  assert.match((await create("x", "yesterday")).body.message, /spec\.expiresAt/);
+  assert.match((await create("x", "2020-01-01T00:00:00Z")).body.message, /must be in the future/);
+  assert.match((await server.call("POST", base, { body: {} })).body.message, /metadata/);
+  for (const text of ["", "pt_", `pt_${"A".repeat(50)}`, `ck_${"a".repeat(50)}`, `pt_${"a".repeat(51)}`]) {
+    assert.equal(await opens(text), false, text);
+  }
+  assert.equal((await server.call("DELETE", `${base}/${"x".repeat(500)}`)).status, 404);
+});
+
+test("a preview has at most 100 tokens, and those that have expired make room", async () => {
+  const body = { metadata: { name: "full" }, spec: { port: 1 } };
+  await server.call("POST", "/v0/sandboxes/box/previews", { body });
+  const tokens = "/v0/sandboxes/box/previews/full/tokens";
+  const make = (name: string) => server.call("POST", tokens, { body: { metadata: { name } } });
+  for (let n = 0; n < 100; n++) assert.equal((await make(`t${n}`)).status, 200);
+  assert.equal((await make("more")).body.error, "quota_exceeded");
+  await server.query("update preview_tokens set expires_at = ? where name = ?", "2020-01-01T00:00:00.000Z", "t7");
+  assert.equal((await make("more")).status, 200);
+});
+
+test("deleting the preview ends its tokens; one made again has none", async () => {
+  const previews = "/v0/sandboxes/box/previews";
+  const body = { metadata: { name: "gone" }, spec: { port: 1 } };
+  const made = await server.call("POST", previews, { body });
+  const { token } = (await server.call("POST", `${previews}/gone/tokens`, { body: { metadata: { name: "t" } } })).body
+    .spec;
+  const find = () => server.controlPlane.directory.findPreview(made.body.spec.url.split("/").at(-1));
+  const { previewId: first } = (await find())!;
+  await server.call("DELETE", `${previews}/gone`);
+  assert.equal(await server.controlPlane.directory.verifyPreviewToken(first, token), false);
+  await server.call("POST", previews, { body });
+  const { previewId: second } = (await find())!;
+  assert.equal(await server.controlPlane.directory.verifyPreviewToken(second, token), false);
+  assert.deepEqual((await server.call("GET", `${previews}/gone/tokens`)).body, []);
+});
+
+test("the platform's credentials are known by their look", async () => {
+  const { isPlatformCredential } = server.controlPlane.directory;
+  const claims = (iss: string) => `e30.${Buffer.from(JSON.stringify({ iss })).toString("base64url")}.c2ln`;
+  assert.equal(isPlatformCredential(server.apiKey), true);
+  assert.equal(isPlatformCredential(claims(`${server.config.origin}/v0`)), true);
+  assert.equal(isPlatformCredential(claims("https://elsewhere.example")), false);
+  for (const text of ["", "own", "a.b.c", "ck_short", "e30.bnVsbA.x"]) assert.equal(isPlatformCredential(text), false);
+});
