@@ -14,11 +14,17 @@ export type ResolveOptions = {
   sandboxDomain: string | undefined;
 };
 
-export type Target = { instanceId: string; rest: string };
+export type Target = {
+  instanceId: string;
+  rest: string;
+  /** Throws a GatewayError when the caller could not come to the sandbox any more. */
+  recheck(): Promise<unknown>;
+};
 
 /** What using a sandbox needs, whatever is done inside. */
 const controlScope = "sandboxes:control";
 
+type Route = NonNullable<Awaited<ReturnType<Directory["findRoute"]>>>;
 type Address = { workspace: string | undefined; sandboxName: string; rest: string };
 
 /** Throws a GatewayError when the request may not or cannot go anywhere. Another workspace's sandbox looks like none. */
@@ -26,20 +32,25 @@ export async function resolveTarget(request: IncomingMessage, options: ResolveOp
   const { directory } = options;
   const credential = takeCredential(request);
   const address = await findAddress(request, options);
-  const timing = timingOf(request);
   const startedAt = performance.now();
+  const recheck = () => requireRoute(directory, credential, address);
+  const { status, instanceId } = await recheck();
+  timingOf(request).add("auth", performance.now() - startedAt);
+  if (status !== "DEPLOYED") {
+    throw new GatewayError("WORKLOAD_UNAVAILABLE", `The sandbox is ${status} and serves no requests.`);
+  }
+  return { instanceId, rest: address.rest, recheck };
+}
+
+async function requireRoute(directory: Directory, credential: string, address: Address): Promise<Route> {
   const { workspace, scopes } = await authorize(directory, credential, address);
-  timing.add("auth", performance.now() - startedAt);
   if (!scopes.includes("admin") && !scopes.includes(controlScope)) {
     throw new GatewayError("FORBIDDEN", `This needs the scope ${controlScope}, which the credential does not have.`);
   }
   const route = await directory.findRoute(workspace, address.sandboxName);
   if (route === undefined) throw missing(address);
   if (!route.enabled) throw new GatewayError("FORBIDDEN", "The sandbox is disabled and accepts no connections.");
-  if (route.status !== "DEPLOYED") {
-    throw new GatewayError("WORKLOAD_UNAVAILABLE", `The sandbox is ${route.status} and serves no requests.`);
-  }
-  return { instanceId: route.instanceId, rest: address.rest };
+  return route;
 }
 
 function missing({ sandboxName }: Address): GatewayError {

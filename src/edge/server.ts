@@ -5,6 +5,7 @@ import type { Directory, Host } from "../contract/host.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
 import { GatewayError, refuseUpgrade, sendGatewayError } from "./gateway-error.ts";
+import { OpenConnections } from "./open-connections.ts";
 import { findHostAddress, resolveTarget } from "./resolve.ts";
 
 export type EdgeOptions = {
@@ -13,6 +14,8 @@ export type EdgeOptions = {
   pathPrefix: string;
   sandboxDomain: string | undefined;
   log: Logger;
+  /** For tests; see OpenConnections. */
+  recheckIntervalMs?: number;
 };
 
 export type Edge = {
@@ -24,6 +27,7 @@ export type Edge = {
 
 export function createEdge(options: EdgeOptions): Edge {
   const { host, log } = options;
+  const open = new OpenConnections({ log, intervalMs: options.recheckIntervalMs });
 
   const asGatewayError = (error: unknown): GatewayError => {
     if (error instanceof GatewayError) return error;
@@ -37,8 +41,9 @@ export function createEdge(options: EdgeOptions): Edge {
       timingOf(request);
       if (isBarePreflight(request)) return answerPreflight(request, response);
       resolveTarget(request, options).then(
-        ({ instanceId, rest }) => {
+        ({ instanceId, rest, recheck }) => {
           request.url = rest;
+          open.add(response, recheck);
           host.handle(instanceId, request, response);
         },
         (error: unknown) => sendGatewayError(asGatewayError(error), request, response),
@@ -48,8 +53,9 @@ export function createEdge(options: EdgeOptions): Edge {
       timingOf(request);
       socket.on("error", (error) => log.debug({ err: error }, "upgraded connection failed"));
       resolveTarget(request, options).then(
-        ({ instanceId, rest }) => {
+        ({ instanceId, rest, recheck }) => {
           request.url = rest;
+          open.add(socket, recheck);
           host.upgrade(instanceId, request, socket, head);
         },
         (error: unknown) => refuseUpgrade(asGatewayError(error), request, socket),
