@@ -8,6 +8,7 @@ import { allowedMethods } from "./allowed-methods.ts";
 import { answerError } from "./error-answer.ts";
 import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
+import { registerInputRoutes } from "./processes/input-routes.ts";
 import { registerProcessRoutes } from "./processes/process-routes.ts";
 import { registerReferenceRoutes } from "./reference/reference-routes.ts";
 import { type App, isMultipart } from "./route.ts";
@@ -23,7 +24,7 @@ const parameterMaxLength = 16 * 1024;
 
 const commonHeaders = {
   "access-control-allow-origin": "*",
-  "access-control-expose-headers": "Content-Disposition, Content-Range, ETag, Server-Timing",
+  "access-control-expose-headers": "Content-Disposition, Content-Range, ETag, Idempotent-Replayed, Server-Timing",
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
 };
@@ -64,6 +65,7 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   registerHealthRoutes(app, build);
   registerReferenceRoutes(app);
   registerProcessRoutes(app);
+  registerInputRoutes(app);
   registerFileRoutes(app);
   registerSearchRoutes(app);
   registerWatchRoutes(app);
@@ -76,7 +78,8 @@ const bodyCopies = 5;
 
 async function admitBody(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const { headers } = request;
-  if (isMultipart(request)) return;
+  const { streamsBody } = request.routeOptions.config as { streamsBody?: boolean };
+  if (isMultipart(request) || streamsBody === true) return;
   const isChunked = headers["transfer-encoding"] !== undefined;
   const bytes = isChunked ? request.routeOptions.bodyLimit : Number(headers["content-length"] ?? 0);
   if (bytes > request.routeOptions.bodyLimit) return;

@@ -1,5 +1,6 @@
 // What the sandbox API needs from the instance it serves. The host implements these; nothing here knows how.
 import type { Duplex, Readable } from "node:stream";
+import type { SealKey } from "../core/seal.ts";
 
 /** One running instance as the sandbox API sees it. */
 export interface Machine {
@@ -16,6 +17,10 @@ export interface Machine {
   /** Path inside the sandbox of the program that searches contents (ripgrep). */
   readonly searchProgram: string;
   readonly guest: Guest;
+  /** Seals what the state directory keeps of callers' secrets; the same for the whole life of the instance. */
+  readonly stateKey: SealKey;
+  /** How often the instance was started: with another number, everything that ran before is gone. */
+  readonly startCount: number;
   /**
    * Replaces the init inside by another build of it, without disturbing what runs. Rejects with `unprocessable` and `details.step`
    * (`validate` or `replace`) when the binary is not fit or cannot take over: the one that was there goes on then.

@@ -28,13 +28,15 @@ export type RouteOptions = {
   bodyMaxBytes?: number;
   /** The handler reads a body that is not JSON itself. */
   acceptsForm?: boolean;
+  /** The handler reads the body's bytes itself, whatever they are; `app` must leave them alone. */
+  streamsBody?: boolean;
 };
 
 export function route<Declared extends Endpoint>(
   app: App,
   declared: Declared,
   handle: (call: Call<Declared>) => unknown,
-  { paths = [], bodyMaxBytes, acceptsForm = false }: RouteOptions = {},
+  { paths = [], bodyMaxBytes, acceptsForm = false, streamsBody = false }: RouteOptions = {},
 ): void {
   const params = validator("path parameter", declared.params, true);
   const query = validator("query parameter", declared.query, true);
@@ -44,6 +46,7 @@ export function route<Declared extends Endpoint>(
       method: declared.method === "GET" ? ["GET", "HEAD"] : declared.method,
       url,
       bodyLimit: bodyMaxBytes,
+      config: { streamsBody },
       handler: async (request, reply) => {
         const isForm = acceptsForm && isMultipart(request);
         return handle({

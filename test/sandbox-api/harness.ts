@@ -15,6 +15,7 @@ import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { createLogger } from "../../src/core/log.ts";
+import { SealKey } from "../../src/core/seal.ts";
 import { type GuestConnection, openGuest } from "../../src/host/guest/guest.ts";
 import { createSandboxApi } from "../../src/sandbox-api/app.ts";
 import type { Machine } from "../../src/sandbox-api/machine.ts";
@@ -25,6 +26,8 @@ import { searchBinary } from "../search-binary.ts";
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer; text: string; json: unknown };
 export type Ask = { headers?: Record<string, string>; body?: Buffer | string | Readable; json?: unknown };
 
+/** Of every test sandbox, in whatever program it runs. */
+export const stateKey = new SealKey(Buffer.alloc(32, 7));
 export const log = createLogger("silent");
 
 /** The guest a sandbox is served from; disposing ends it, where it is the sandbox's own. */
@@ -37,6 +40,8 @@ export class TestSandbox implements AsyncDisposable {
   readonly homeDir: string;
   awakeCount = 0;
   touches = 0;
+  /** Raised by a test that plays another start of the machine. */
+  startCount = 0;
   readonly #guest: GuestSource;
   readonly #server: Server;
   #api: SandboxApi | undefined;
@@ -112,6 +117,8 @@ export class TestSandbox implements AsyncDisposable {
       searchProgram: searchBinary,
       guest: connection,
       upgradeCount: 0,
+      stateKey,
+      startCount: this.startCount,
       upgrade: (binary) => connection.upgrade(binary),
       isAsleep: false,
       touch: () => {

@@ -8,7 +8,7 @@ import { readTail } from "../../src/sandbox-api/processes/output-tail.ts";
 import type { Process } from "../../src/sandbox-api/processes/process.ts";
 import { Processes, type ProcessLimits, processLimits } from "../../src/sandbox-api/processes/processes.ts";
 import { type RunningGuest, startGuest } from "../guest/start-guest.ts";
-import { log } from "./harness.ts";
+import { log, stateKey } from "./harness.ts";
 
 let guest: RunningGuest;
 let processes: Processes;
@@ -37,6 +37,8 @@ async function open(limits: Partial<ProcessLimits>): Promise<void> {
     searchProgram: "",
     guest: connection,
     upgradeCount: 0,
+    stateKey,
+    startCount: 0,
     upgrade: (binary) => connection.upgrade(binary),
     isAsleep: false,
     touch: () => undefined,
@@ -56,10 +58,11 @@ async function run(command: string, name?: string): Promise<Process> {
   return process;
 }
 
-function start(command: string, name?: string): Promise<Process> {
+async function start(command: string, name?: string): Promise<Process> {
   const argv = ["/bin/sh", "-c", command];
   const environment = { PATH: "/usr/bin:/bin" };
-  return processes.start({ name, command, argv, workingDir: "/", environment, keepAlive: false, timeoutMs: undefined });
+  const request = { name, command, argv, workingDir: "/", environment, keepAlive: false, timeoutMs: undefined };
+  return (await processes.start(request)).process;
 }
 
 test("of ended processes the newest are kept, also after a restart", async () => {

@@ -73,7 +73,7 @@ test("the first output of a streamed run arrives while it runs", async () => {
   const body = JSON.stringify({ command: "echo first; sleep 60", name: "early" });
   const response = await sandbox.send({ method: "POST", path: "/process", headers }, body);
   const [chunk] = (await response.take(1).toArray()) as Buffer[];
-  assert.equal(chunk!.toString(), '{"type":"stdout","data":"first\\n"}\n');
+  assert.equal(chunk!.toString(), '{"type":"stdout","data":"first\\n","offset":0}\n');
   await sandbox.ask("DELETE", "/process/early/kill");
 });
 

@@ -144,10 +144,10 @@ suite("refusals", () => {
     ["a number for the command", { command: 1 }, /command/],
     ["a negative timeout", { command: "true", timeout: -1 }, /timeout/],
     ["a variable name with =", { command: "true", env: { "A=B": "c" } }, /env/],
+    ["a port that is none", { command: "true", waitForPorts: [0] }, /waitForPorts/],
+    ["too many ports", { command: "true", waitForPorts: Array(65).fill(80) }, /waitForPorts/],
+    ["half a restart", { command: "true", restartOnFailure: true, maxRestarts: 1.5 }, /maxRestarts/],
     ["a NUL byte in a variable", { command: "true", env: { A: "c\0" } }, /env/],
-    ["waitForPorts", { command: "true", waitForPorts: [3000] }, /waitForPorts is not available yet/],
-    ["restartOnFailure", { command: "true", restartOnFailure: true }, /restartOnFailure is not available yet/],
-    ["stdin", { command: "true", stdin: true }, /stdin is not available yet/],
   ];
   for (const [what, body, message] of refused) {
     test(`${what} is 400`, async () => {

@@ -7,6 +7,18 @@ export type ProcessStatus = (typeof processStatuses)[number];
 
 export const processTimeoutMaxSeconds = 31_536_000;
 
+/** Bytes that one request may write to a process. */
+export const processInputMaxBytes = 8 * 1024 * 1024;
+const waitForPortsMax = 64;
+
+/** Why a process is not running any more. */
+export const processCauseKinds = ["exit", "signal", "out_of_memory", "killed_by", "unknown"] as const;
+export type ProcessCauseKind = (typeof processCauseKinds)[number];
+
+/** Who ended a process that was `killed_by` somebody. */
+export const processEnders = ["stop", "kill", "timeout", "platform"] as const;
+export type ProcessEnder = (typeof processEnders)[number];
+
 export const ProcessRequest = Type.Object({
   command: Type.String({ minLength: 1, maxLength: 131_000 }),
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
@@ -15,14 +27,34 @@ export const ProcessRequest = Type.Object({
   waitForCompletion: Type.Optional(Type.Boolean()),
   timeout: Type.Optional(Type.Integer({ minimum: 0, maximum: processTimeoutMaxSeconds })),
   keepAlive: Type.Optional(Type.Boolean()),
-  waitForPorts: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }))),
-  restartOnFailure: Type.Optional(Type.Boolean()),
-  maxRestarts: Type.Optional(Type.Integer({ minimum: -1 })),
-  stdin: Type.Optional(Type.Boolean()),
+  waitForPorts: Type.Optional(
+    Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
+      maxItems: waitForPortsMax,
+      description: "Answer only when the process listens on each of these ports, for more than this sandbox alone.",
+    }),
+  ),
+  restartOnFailure: Type.Optional(
+    Type.Boolean({ description: "Run the command again after it has failed, up to `maxRestarts` times." }),
+  ),
+  maxRestarts: Type.Optional(
+    Type.Integer({ maximum: Number.MAX_SAFE_INTEGER, description: "Without limit when negative; 0 when absent." }),
+  ),
+  stdin: Type.Optional(Type.Boolean({ description: "Give it an input that requests write to and close." })),
 });
 export type ProcessRequest = Static<typeof ProcessRequest>;
 
 const NullableString = Type.Union([Type.String(), Type.Null()]);
+
+export const ProcessCause = Type.Object(
+  {
+    kind: Type.Union(processCauseKinds.map((kind) => Type.Literal(kind))),
+    by: Type.Optional(Type.Union(processEnders.map((by) => Type.Literal(by)))),
+    signal: Type.Optional(Type.String({ description: "Name of the signal it died of, e.g. `SIGSEGV`." })),
+    message: Type.String(),
+  },
+  { description: "Why it is not running any more." },
+);
+export type ProcessCause = { kind: ProcessCauseKind; by?: ProcessEnder; signal?: string; message: string };
 
 /** `completedAt` and `exitCode` are null until observed; the output members are null where the answer does not carry output. */
 export const ProcessResponse = Type.Object({
@@ -42,14 +74,19 @@ export const ProcessResponse = Type.Object({
   restartCount: Type.Integer(),
   keepAlive: Type.Boolean(),
   stdin: Type.Boolean(),
+  cause: Type.Union([ProcessCause, Type.Null()]),
 });
-export type ProcessResponse = Omit<Static<typeof ProcessResponse>, "status"> & { status: ProcessStatus };
+export type ProcessResponse = Omit<Static<typeof ProcessResponse>, "status" | "cause"> & {
+  status: ProcessStatus;
+  cause: ProcessCause | null;
+};
 
 export const ProcessLogs = Type.Object({ stdout: Type.String(), stderr: Type.String(), logs: Type.String() });
 export type ProcessLogs = Static<typeof ProcessLogs>;
 
 const ByIdentifier = Type.Object({ identifier: Type.String({ minLength: 1 }) });
 const Message = Type.Object({ message: Type.String() });
+const Offset = Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
 const scope = "sandboxes:control";
 
 export const startProcess = endpoint({
@@ -58,8 +95,18 @@ export const startProcess = endpoint({
   summary: "Start a process; with `Accept: text/event-stream` the answer streams its output as NDJSON",
   tag: "process",
   scope,
+  headers: Type.Object({
+    "idempotency-key": Type.Optional(
+      Type.String({
+        maxLength: 255,
+        description: "A request that is repeated with its key answers about the process that the first one started.",
+      }),
+    ),
+  }),
   body: ProcessRequest,
   response: ProcessResponse,
+  responseHeaders: { "idempotent-replayed": "`true` when an earlier request with this key had started the process." },
+  errors: [422, 503],
 });
 
 export const listProcesses = endpoint({
@@ -94,11 +141,15 @@ export const getProcessLogs = endpoint({
 export const streamProcessLogs = endpoint({
   method: "GET",
   path: "/process/:identifier/logs/stream",
-  summary: "Stream the output of a process from its beginning until it ends, as prefixed lines of text",
+  summary:
+    "Stream the output of a process until it ends, from its beginning or from how much of each stream one has: as prefixed lines of text, " +
+    "or with `Accept: application/x-ndjson` as events with their offsets",
   tag: "process",
   scope,
   params: ByIdentifier,
+  query: Type.Object({ stdoutOffset: Offset, stderrOffset: Offset }),
   response: Type.String(),
+  errors: [416],
 });
 
 export const stopProcess = endpoint({
@@ -119,4 +170,27 @@ export const killProcess = endpoint({
   scope,
   params: ByIdentifier,
   response: Message,
+});
+
+export const writeProcessInput = endpoint({
+  method: "POST",
+  path: "/process/:identifier/stdin",
+  summary: "Write the request's raw body to the input of a process that was started with `stdin`",
+  tag: "process",
+  scope,
+  params: ByIdentifier,
+  query: Type.Object({ offset: Offset }),
+  response: Type.Object({ message: Type.String(), taken: Type.Integer() }),
+  errors: [409, 422, 503],
+});
+
+export const closeProcessInput = endpoint({
+  method: "DELETE",
+  path: "/process/:identifier/stdin",
+  summary: "Close the input of a process: it reads its end",
+  tag: "process",
+  scope,
+  params: ByIdentifier,
+  response: Message,
+  errors: [409, 503],
 });

@@ -57,6 +57,7 @@ const recoveredAfterMs = 10_000;
 const silenceMinMs = 500;
 /** A caller that repeats its request must not make the machine start over and over what cannot run. */
 const restartPause = { firstMs: 500, maxMs: 10_000 };
+const outOfMemoryPauseMs = 60_000;
 
 export class Instance {
   readonly record: InstanceRecord;
@@ -79,6 +80,7 @@ export class Instance {
   #aftermath: Promise<void> = Promise.resolve();
   #starting: Promise<void> = Promise.resolve();
   #startedAtMs = Number.NEGATIVE_INFINITY;
+  #outOfMemoryToldMs = Number.NEGATIVE_INFINITY;
   readonly #restarts = new Backoff(restartPause);
   /** Aborts when nobody may use the instance any more; its reason is what callers are told. */
   readonly #end = new AbortController();
@@ -121,6 +123,7 @@ export class Instance {
           const explained = this.#causes.explain(token, end);
           await sink.exit(token, explained);
           this.#causes.forget(token, explained);
+          if (explained.outOfMemory === true) this.#tellOutOfMemory();
         },
       },
       onConnected: async (processes: readonly GuestProcess[]) => {
@@ -338,6 +341,9 @@ export class Instance {
     const { signal } = this.#end;
     try {
       await delay(this.#restarts.remainingMs, undefined, { signal });
+      // Before the start: nobody may take a process of an earlier one for one of this.
+      this.record.startCount = (this.record.startCount ?? 0) + 1;
+      this.#save();
       const deadline = AbortSignal.timeout(restartTimeoutMs);
       const handle = await this.#driver.restart(this.#spec, AbortSignal.any([signal, deadline]));
       this.record.guestSocketPath = handle.guestSocketPath;
@@ -369,6 +375,14 @@ export class Instance {
     } catch (error) {
       this.#log.error({ err: error }, "sandbox API not closed in order");
     }
+  }
+
+  /** Once for kills that follow each other closely: they would drive everything else out of the list. */
+  #tellOutOfMemory(): void {
+    const nowMs = performance.now();
+    if (nowMs - this.#outOfMemoryToldMs < outOfMemoryPauseMs) return;
+    this.#outOfMemoryToldMs = nowMs;
+    this.#addError("OUT_OF_MEMORY", "The sandbox ran out of memory and a process in it was killed; the others go on.");
   }
 
   /** Nothing may fail because its cause cannot be told. */

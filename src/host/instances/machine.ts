@@ -1,5 +1,6 @@
 // An instance as the sandbox API sees it: directories, environment, guest and the lease that keeps it awake.
 import { join } from "node:path";
+import type { SealKey } from "../../core/seal.ts";
 import type { Guest, InitUpgrade, Machine } from "../../sandbox-api/machine.ts";
 import type { ResolvedImage } from "../images/images.ts";
 import type { Instance } from "./instance.ts";
@@ -14,11 +15,16 @@ export class InstanceMachine implements Machine {
   readonly homeDir: string;
   readonly searchProgram: string;
   readonly guest: Guest;
+  readonly stateKey: SealKey;
   readonly #instance: Instance;
 
   constructor(
     instance: Instance,
-    { environment, searchProgram }: { environment: Readonly<Record<string, string>>; searchProgram: string },
+    {
+      environment,
+      searchProgram,
+      stateKey,
+    }: { environment: Readonly<Record<string, string>>; searchProgram: string; stateKey: SealKey },
   ) {
     const { claim, image } = instance.record;
     if (claim === undefined) throw new Error("an instance without a claim serves no sandbox");
@@ -31,11 +37,16 @@ export class InstanceMachine implements Machine {
     this.homeDir = image.homeDir;
     this.searchProgram = searchProgram;
     this.guest = instance.guest;
+    this.stateKey = stateKey;
     this.#instance = instance;
   }
 
   get upgradeCount(): number {
     return this.#instance.record.upgradeCount ?? 0;
+  }
+
+  get startCount(): number {
+    return this.#instance.record.startCount ?? 0;
   }
 
   upgrade(binary: Buffer): Promise<InitUpgrade> {

@@ -1,10 +1,11 @@
 // All instances of this host: claims one for a sandbox, finds it for a request, destroys it, and lets go of them when the daemon stops.
+import { randomBytes } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Host, InstanceRequest, InstanceStatus } from "../../contract/host.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import { runCommand } from "../../core/run-command.ts";
-import type { SealKey } from "../../core/seal.ts";
+import { SealKey } from "../../core/seal.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { SandboxApi } from "../../sandbox-api/session.ts";
 import type { Driver } from "../drivers/driver.ts";
@@ -103,7 +104,8 @@ export class InstanceManager
       await driver.setLimits(record.id, maker.limits(memoryMb));
       signal.throwIfAborted();
       const sealedEnvironment = sealKey.seal(JSON.stringify(request.environment), record.id);
-      record.claim = { instanceId, workspace, sandboxName, memoryMb, sealedEnvironment };
+      const sealedStateKey = this.#newStateKey(record.id);
+      record.claim = { instanceId, workspace, sandboxName, memoryMb, sealedEnvironment, sealedStateKey };
       record.phase = "claimed";
       record.lastUsedAt = new Date().toISOString();
       writeRecord(dir, record, { durable: true });
@@ -123,6 +125,10 @@ export class InstanceManager
     const { claim } = record;
     if (claim === undefined) throw new Error("only a claimed instance can be adopted");
     const environment = JSON.parse(this.#options.sealKey.open(claim.sealedEnvironment, record.id));
+    if (claim.sealedStateKey === undefined) {
+      record.claim = { ...claim, sealedStateKey: this.#newStateKey(record.id) };
+      writeRecord(dir, record, { durable: true });
+    }
     const instance = this.#instance(record, dir, state);
     await this.#bind(instance, environment as Record<string, string>);
     this.#instances.set(claim.instanceId, instance);
@@ -140,10 +146,17 @@ export class InstanceManager
     return new Instance({ record, dir, spec: maker.spec(record, dir), driver, openGuest, log, state });
   }
 
+  #newStateKey(id: string): string {
+    return this.#options.sealKey.seal(randomBytes(32).toString("base64url"), id);
+  }
+
   async #bind(instance: Instance, environment: Record<string, string>): Promise<void> {
+    const { id, claim } = instance.record;
+    const stateKey = this.#options.sealKey.open(claim?.sealedStateKey ?? "", id);
     const machine = new InstanceMachine(instance, {
       environment: sandboxEnvironment(instance.record.image, environment),
       searchProgram: this.#options.driver.searchProgram,
+      stateKey: new SealKey(Buffer.from(stateKey, "base64url")),
     });
     instance.bind(await this.#options.sandboxApi.open(machine));
   }
@@ -202,9 +215,16 @@ export class InstanceManager
       signal.throwIfAborted();
       if (record.claim === undefined || record.phase !== "claimed") continue;
       try {
-        const sealedEnvironment = this.#options.sealKey.reseal(record.claim.sealedEnvironment, record.id);
-        if (sealedEnvironment === undefined) continue;
-        record.claim = { ...record.claim, sealedEnvironment };
+        const { sealKey } = this.#options;
+        const { sealedEnvironment, sealedStateKey } = record.claim;
+        const environment = sealKey.reseal(sealedEnvironment, record.id);
+        const stateKey = sealedStateKey && sealKey.reseal(sealedStateKey, record.id);
+        if (environment === undefined && stateKey === undefined) continue;
+        record.claim = {
+          ...record.claim,
+          sealedEnvironment: environment ?? sealedEnvironment,
+          sealedStateKey: stateKey ?? sealedStateKey,
+        };
         writeRecord(dir, record);
         resealed += 1;
       } catch (error) {

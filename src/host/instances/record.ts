@@ -22,6 +22,8 @@ export type Claim = {
   sandboxName: string;
   memoryMb: number;
   sealedEnvironment: string;
+  /** The key of what the sandbox API seals, sealed likewise; absent in claims of earlier versions until they are adopted. */
+  sealedStateKey?: string;
 };
 
 export type InstanceRecord = {
@@ -34,6 +36,8 @@ export type InstanceRecord = {
   initDigest: string;
   /** How often its init was replaced in place; absent until it was. */
   upgradeCount?: number;
+  /** How often it was started again after a death, counted before each start; absent until it was. */
+  startCount?: number;
   /** Where the init listens; empty until the driver has made the instance. */
   guestSocketPath: string;
   claim: Claim | undefined;

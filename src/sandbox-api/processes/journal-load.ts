@@ -22,6 +22,7 @@ export function listSegments(directory: string): Map<string, number[]> {
 export function loadJournal(directory: string, token: string, sequences: readonly number[]): JournalState {
   const segments: Segment[] = [];
   let written: StreamOffsets = { stdout: 0, stderr: 0 };
+  let endsLine = true;
   for (const [index, sequence] of sequences.entries()) {
     const path = join(segmentPath(directory, token, sequence));
     const isLast = index === sequences.length - 1;
@@ -36,9 +37,12 @@ export function loadJournal(directory: string, token: string, sequences: readonl
     if (isLast && bytes < content.length) truncateSync(path, bytes);
     segments.push({ sequence, start, bytes });
     written = { ...start };
-    for (const { stream, offset, data } of pieces) written[stream] = offset + data.length;
+    for (const { stream, offset, data } of pieces) {
+      written[stream] = offset + data.length;
+      if (stream === "stdout") endsLine = data.at(-1) === 10;
+    }
   }
-  return { segments, written };
+  return { segments, written, endsLine };
 }
 
 /** The journal of an ended process as its record describes it, as far as its files are still there. */

@@ -19,6 +19,11 @@ const readFile = promisify(read);
 /** What a reader gets: bytes, or the count of bytes that are no longer there. */
 export type OutputItem = { stream: OutputStream; data: Buffer } | { stream: OutputStream; missingBytes: number };
 
+/** The newest segment that has everything from these offsets on. */
+export function segmentAt({ segments }: Journal, { stdout, stderr }: StreamOffsets): Segment | undefined {
+  return segments.findLast(({ start }) => start.stdout <= stdout && start.stderr <= stderr);
+}
+
 export class JournalReader implements AsyncDisposable {
   readonly #journal: Journal;
   readonly #expected: StreamOffsets;
@@ -26,7 +31,7 @@ export class JournalReader implements AsyncDisposable {
   #sequence: number;
   #position = segmentHeaderBytes;
 
-  /** Begins at the segment `from`, else at the oldest; bytes before it count as missing unless `expected` says otherwise. */
+  /** Begins at the segment `from`, else at the oldest. Of each stream the bytes from `expected` on are wanted: earlier ones are skipped. */
   constructor(journal: Journal, from?: Segment, expected: StreamOffsets = { stdout: 0, stderr: 0 }) {
     this.#journal = journal;
     this.#expected = { ...expected };
@@ -40,8 +45,9 @@ export class JournalReader implements AsyncDisposable {
       if (segment !== undefined && segment.sequence !== this.#sequence) await this.#enter(segment.sequence);
       if (segment === undefined) return this.#atEnd();
       if (this.#position < segment.bytes) {
-        const pieces = await this.#read(segment);
-        if (pieces.length > 0) return this.#items(pieces);
+        const items = this.#items(this.#wanted(await this.#read(segment)));
+        if (items.length > 0) return items;
+        if (this.#position < segment.bytes) continue;
       }
       const last = this.#journal.segments.at(-1);
       if (last === undefined || last.sequence <= segment.sequence) return this.#atEnd();
@@ -76,6 +82,13 @@ export class JournalReader implements AsyncDisposable {
     // Nothing whole where a record should stand: the rest of the segment is unreadable and shows as a jump.
     this.#position = pieces.length === 0 ? Number.MAX_SAFE_INTEGER : this.#position + consumedBytes;
     return pieces;
+  }
+
+  #wanted(pieces: readonly JournalPiece[]): JournalPiece[] {
+    return pieces.flatMap(({ stream, offset, data }) => {
+      const skip = Math.max(0, this.#expected[stream] - offset);
+      return skip >= data.length ? [] : [{ stream, offset: offset + skip, data: data.subarray(skip) }];
+    });
   }
 
   /** Neighbours of one stream become one item: a program that writes line by line is not answered line by line. */

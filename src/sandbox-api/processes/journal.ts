@@ -29,7 +29,14 @@ const writeBuffers = (file: number, buffers: Buffer[], position: number): Promis
 
 /** A file of the journal. `bytes` counts what is known to be written. */
 export type Segment = { sequence: number; start: StreamOffsets; bytes: number };
-export type JournalState = { segments: Segment[]; written: StreamOffsets };
+export type JournalState = {
+  segments: Segment[];
+  written: StreamOffsets;
+  /** Whether the newest byte of the standard output ends a line; nothing written does. */
+  endsLine?: boolean;
+};
+
+const newline = 10;
 
 type Pending = { stream: OutputStream; offset: number; data: Buffer; settle?: (error?: unknown) => void };
 
@@ -41,6 +48,7 @@ export class Journal {
   readonly written: StreamOffsets;
   /** Rises with everything a reader could notice. */
   version = 0;
+  endsLine: boolean;
   readonly #accepted: StreamOffsets;
   readonly #log: Logger;
   readonly #onWritten: (bytes: number) => void;
@@ -59,6 +67,7 @@ export class Journal {
     this.token = place.token;
     this.segments = state.segments;
     this.written = state.written;
+    this.endsLine = state.endsLine ?? true;
     this.#accepted = { ...state.written };
     this.#log = options.log;
     this.#onWritten = options.onWritten;
@@ -80,6 +89,7 @@ export class Journal {
     const data = chunk.subarray(Math.min(chunk.length, begin - offset));
     if (data.length === 0) return this.flush();
     this.#accepted[stream] = begin + data.length;
+    if (stream === "stdout") this.endsLine = data.at(-1) === newline;
     return new Promise((resolve, reject) => {
       for (let position = 0; position < data.length; position += recordMaxBytes) {
         const part = data.subarray(position, position + recordMaxBytes);

@@ -1,7 +1,8 @@
 // Streams of a process's output to a client: what was written, then what is being written, until the process ends.
 import { isUtf8 } from "node:buffer";
 import type { OutputStream } from "../machine.ts";
-import { JournalReader, type OutputItem } from "./journal-reader.ts";
+import type { StreamOffsets } from "./journal-format.ts";
+import { JournalReader, type OutputItem, segmentAt } from "./journal-reader.ts";
 import { missingMarker } from "./output-tail.ts";
 import { type Process, waitForChange } from "./process.ts";
 
@@ -13,14 +14,18 @@ export type FollowOptions = {
   signal: AbortSignal;
   /** The process waits for this reader, so that nothing it writes is lost to it. */
   paced?: boolean;
+  /** How much of each stream the reader has already. */
+  from?: StreamOffsets;
 };
 
-/** Items in order from the first byte on; `keepalive` whenever nothing came for `keepaliveMs`. Ends with the process or the signal. */
+export const fromBeginning: StreamOffsets = { stdout: 0, stderr: 0 };
+
+/** Items in order from the first byte that is asked for on; `keepalive` whenever nothing came for `keepaliveMs`. Ends with the process or the signal. */
 export async function* followOutput(
   process: Process,
-  { keepaliveMs, signal, paced = false }: FollowOptions,
+  { keepaliveMs, signal, paced = false, from = fromBeginning }: FollowOptions,
 ): AsyncGenerator<OutputItem | typeof keepalive> {
-  await using reader = new JournalReader(process.journal);
+  await using reader = new JournalReader(process.journal, segmentAt(process.journal, from), from);
   using follower = paced ? process.pace.follow() : undefined;
   // A client that has stopped reading leaves this suspended at a yield, where only the signal is heard.
   signal.addEventListener("abort", () => follower?.[Symbol.dispose](), { once: true });
@@ -81,21 +86,31 @@ export class LineFramer {
 }
 
 /**
- * One JSON object a line, `{type, data}`; characters that a chunk cuts are completed by the next one. Bytes that are not UTF-8
+ * One JSON object a line, `{type, data, offset}`; characters that a chunk cuts are completed by the next one. Bytes that are not UTF-8
  * stand in `data` as replacement characters and exactly in an additional `base64`; output that is lost is counted in `missingBytes`.
+ * `offset` is the place of the first byte in its stream: with the length of what it had last, a reader knows where to go on.
  */
 export class EventFramer {
+  readonly #at: StreamOffsets;
   readonly #cut: Record<OutputStream, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
+
+  constructor(from = fromBeginning) {
+    this.#at = { ...from };
+  }
 
   item(item: OutputItem): string {
     const { stream } = item;
     if ("missingBytes" in item) {
-      return this.#flush(stream) + event(stream, missingMarker(item.missingBytes), { missingBytes: item.missingBytes });
+      const { missingBytes } = item;
+      const flushed = this.#flush(stream);
+      const offset = this.#at[stream];
+      this.#at[stream] += missingBytes;
+      return flushed + event(stream, missingMarker(missingBytes), { offset, missingBytes });
     }
     const bytes = this.#cut[stream].length === 0 ? item.data : Buffer.concat([this.#cut[stream], item.data]);
     const whole = bytes.length - cutCharacterBytes(bytes);
     this.#cut[stream] = bytes.subarray(whole);
-    return whole === 0 ? "" : output(stream, bytes.subarray(0, whole));
+    return whole === 0 ? "" : this.#output(stream, bytes.subarray(0, whole));
   }
 
   /** What is left of cut characters when no more comes. */
@@ -106,12 +121,17 @@ export class EventFramer {
   #flush(stream: OutputStream): string {
     const rest = this.#cut[stream];
     this.#cut[stream] = Buffer.alloc(0);
-    return rest.length === 0 ? "" : output(stream, rest);
+    return rest.length === 0 ? "" : this.#output(stream, rest);
   }
-}
 
-function output(stream: OutputStream, bytes: Buffer): string {
-  return event(stream, bytes.toString("utf8"), isUtf8(bytes) ? undefined : { base64: bytes.toString("base64") });
+  #output(stream: OutputStream, bytes: Buffer): string {
+    const offset = this.#at[stream];
+    this.#at[stream] += bytes.length;
+    return event(stream, bytes.toString("utf8"), {
+      offset,
+      ...(isUtf8(bytes) ? {} : { base64: bytes.toString("base64") }),
+    });
+  }
 }
 
 /** How many bytes at the end begin a UTF-8 character that is not complete; 0 when they never could. */
@@ -129,7 +149,7 @@ function cutCharacterBytes(bytes: Buffer): number {
 export function event(
   type: OutputStream | "keepalive" | "result" | "error",
   data: string,
-  more?: { base64: string } | { missingBytes: number },
+  more?: { offset: number; base64?: string; missingBytes?: number },
 ): string {
   return `${JSON.stringify({ type, data, ...more })}\n`;
 }

@@ -21,15 +21,17 @@ export function processAnswer({ record }: Process, output: ProcessLogs | undefin
     status: record.status,
     startedAt: new Date(record.startedAtMs).toUTCString(),
     completedAt: record.completedAtMs === undefined ? null : new Date(record.completedAtMs).toUTCString(),
-    exitCode: record.exitCode ?? null,
+    // That of a run that failed and is followed by another is not the process's.
+    exitCode: record.phase === "ended" ? (record.exitCode ?? null) : null,
     workingDir: record.workingDir,
     logs: output?.logs ?? null,
     stdout: output?.stdout ?? null,
     stderr: output?.stderr ?? null,
-    restartOnFailure: false,
-    maxRestarts: 0,
-    restartCount: 0,
+    restartOnFailure: record.restarts !== undefined,
+    maxRestarts: record.restarts?.max ?? 0,
+    restartCount: record.restarts?.count ?? 0,
     keepAlive: record.keepAlive,
-    stdin: false,
+    stdin: record.stdin ?? false,
+    cause: record.cause ?? null,
   };
 }

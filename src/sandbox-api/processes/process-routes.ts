@@ -17,29 +17,37 @@ import { closeSignal } from "../client-gone.ts";
 import type { Machine } from "../machine.ts";
 import { type App, route } from "../route.ts";
 import type { SessionContext } from "../session-context.ts";
+import { readIdempotencyKey } from "./idempotency.ts";
+import type { StreamOffsets } from "./journal-format.ts";
+import type { OutputItem } from "./journal-reader.ts";
 import { EventFramer, event, followOutput, keepalive, LineFramer } from "./output-stream.ts";
 import { inlineTailBytes, logsTailBytes, readTail, tailCost } from "./output-tail.ts";
 import type { Process } from "./process.ts";
 import { processAnswer, processAnswerWithTail } from "./process-answer.ts";
 import { describeStartFailure, toStartRequest } from "./start-request.ts";
+import { waitAsAsked } from "./wait.ts";
 
 const execKeepaliveMs = 5_000;
 const logsKeepaliveMs = 30_000;
+const ndjson = "application/x-ndjson";
 
 export function registerProcessRoutes(app: App): void {
   route(app, startProcess, async ({ body, session, request, reply, timing }) => {
     const start = toStartRequest(body, session.machine);
     const streams = request.headers.accept?.includes("text/event-stream") ?? false;
-    const process = await timing
-      .measure("guest", () => session.processes.start(start))
+    const key = readIdempotencyKey(request.headers["idempotency-key"], body, session.machine);
+    const { process, isRepeated } = await timing
+      .measure("guest", () => session.processes.start(start, key))
       .catch(async (error: unknown) => {
         throw await describeStartFailure(error, start.workingDir, session.machine);
       });
+    if (isRepeated) reply.header("idempotent-replayed", "true");
     const gone = closeSignal(reply.raw, session);
     countActivity(request.raw, "holds");
-    if (streams) return sendStream(reply, "application/x-ndjson", execEvents(process, body, gone));
+    const waiting = { machine: session.machine, gone };
+    if (streams) return sendStream(reply, ndjson, execEvents(process, body, waiting));
+    await timing.measure("guest", () => waitAsAsked(process, body, waiting));
     if (body.waitForCompletion !== true) return processAnswer(process, undefined);
-    await timing.measure("guest", () => waitForEnd(process, body, gone));
     const cost = tailCost(process.journal, logsTailBytes);
     // What has run must be answered: when memory is short with less of its output.
     if (!session.budget.hasFree(cost)) return processAnswerWithTail(process, inlineTailBytes);
@@ -61,12 +69,16 @@ export function registerProcessRoutes(app: App): void {
     return readTail(process.journal, logsTailBytes, process.record.name);
   });
 
-  route(app, streamProcessLogs, ({ params, session, request, reply }) => {
+  route(app, streamProcessLogs, ({ params, query, session, request, reply }) => {
     const process = session.processes.get(params.identifier);
-    const type = "text/plain; charset=utf-8";
+    const from = { stdout: query.stdoutOffset ?? 0, stderr: query.stderrOffset ?? 0 };
+    checkOffsets(process, from);
+    const asEvents = request.headers.accept?.includes(ndjson) ?? false;
+    const type = asEvents ? ndjson : "text/plain; charset=utf-8";
     if (request.method === "HEAD") return reply.type(type).send();
     countActivity(request.raw, "reports");
-    return sendStream(reply, type, logLines(process, session.machine, closeSignal(reply.raw, session)));
+    const followed = { from, gone: closeSignal(reply.raw, session), machine: session.machine };
+    return sendStream(reply, type, asEvents ? logEvents(process, followed) : logLines(process, followed));
   });
 
   route(app, stopProcess, async ({ params, session, timing }) => {
@@ -96,24 +108,25 @@ async function endProcess({ processes }: SessionContext, identifier: string, by:
   await processes.get(identifier).end(by);
 }
 
-/** Without `keepAlive` the timeout bounds the waiting alone and the process keeps running. */
-async function waitForEnd(process: Process, { keepAlive, timeout }: ProcessRequest, gone: AbortSignal): Promise<void> {
-  const isBounded = keepAlive !== true && timeout !== undefined && timeout > 0;
-  if (!isBounded) return process.waitForEnd(gone);
-  const deadline = AbortSignal.timeout(timeout * 1_000);
-  try {
-    await process.waitForEnd(AbortSignal.any([gone, deadline]));
-  } catch (error) {
-    if (!deadline.aborted) throw error;
-    throw new AppError("unprocessable", `process timed out after ${timeout} seconds`, { cause: error });
+/** What nobody can have been sent yet is not where somebody left off. */
+function checkOffsets({ journal: { written } }: Process, from: StreamOffsets): void {
+  for (const stream of ["stdout", "stderr"] as const) {
+    if (from[stream] <= written[stream]) continue;
+    const message = `${stream}Offset is ${from[stream]}, and the process has written ${written[stream]} bytes there`;
+    throw new AppError("range_not_satisfiable", message);
   }
 }
 
-async function* execEvents(process: Process, request: ProcessRequest, gone: AbortSignal): AsyncGenerator<string> {
+async function* execEvents(
+  process: Process,
+  request: ProcessRequest,
+  { machine, gone }: { machine: Machine; gone: AbortSignal },
+): AsyncGenerator<string> {
   const framer = new EventFramer();
   const stop = new AbortController();
   const signal = AbortSignal.any([gone, stop.signal]);
-  const wait = waitForEnd(process, request, gone).then(
+  // The stream itself goes on until the end.
+  const wait = waitAsAsked(process, { ...request, waitForCompletion: true }, { machine, gone }).then(
     () => undefined,
     (error: unknown) => {
       stop.abort();
@@ -130,13 +143,38 @@ async function* execEvents(process: Process, request: ProcessRequest, gone: Abor
     yield event("error", failure instanceof AppError ? failure.message : "The process could not be followed.");
     return;
   }
-  yield event("result", JSON.stringify(await processAnswerWithTail(process, inlineTailBytes)));
+  yield await resultEvent(process);
 }
 
-async function* logLines(process: Process, machine: Machine, gone: AbortSignal): AsyncGenerator<Buffer> {
-  const framer = new LineFramer();
-  for await (const item of followOutput(process, { keepaliveMs: logsKeepaliveMs, signal: gone })) {
+type Followed = { from: StreamOffsets; gone: AbortSignal; machine: Machine };
+
+/** Output is use of the sandbox, a keepalive is not. */
+async function* followLog(
+  process: Process,
+  { from, gone, machine }: Followed,
+): AsyncGenerator<OutputItem | typeof keepalive> {
+  for await (const item of followOutput(process, { keepaliveMs: logsKeepaliveMs, signal: gone, from })) {
     if (item !== keepalive) machine.touch();
+    yield item;
+  }
+}
+
+/** Ends with the result, by which a reader tells the end from a connection that was cut. */
+async function* logEvents(process: Process, followed: Followed): AsyncGenerator<string> {
+  const framer = new EventFramer(followed.from);
+  for await (const item of followLog(process, followed)) {
+    yield item === keepalive ? event("keepalive", "") : framer.item(item);
+  }
+  if (!followed.gone.aborted) yield framer.end() + (await resultEvent(process));
+}
+
+async function resultEvent(process: Process): Promise<string> {
+  return event("result", JSON.stringify(await processAnswerWithTail(process, inlineTailBytes)));
+}
+
+async function* logLines(process: Process, followed: Followed): AsyncGenerator<Buffer> {
+  const framer = new LineFramer();
+  for await (const item of followLog(process, followed)) {
     yield item === keepalive ? framer.keepalive() : framer.item(item);
   }
 }

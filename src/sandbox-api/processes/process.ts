@@ -1,12 +1,15 @@
 // One process of a sandbox: its record, its journal, who waits for its end, and what keeps the sandbox awake for it.
 import { AppError } from "../../core/errors.ts";
 import type { Machine, ProcessEnd } from "../machine.ts";
+import { causeOf, exitCodeOf, statusOf } from "./cause.ts";
 import type { Journal } from "./journal.ts";
 import { Pace } from "./pace.ts";
-import { type ProcessRecord, saveRecord } from "./process-record.ts";
+import { type ProcessRecord, runToken, saveRecord } from "./process-record.ts";
+import { nextRun } from "./restart.ts";
+import { Turns } from "./turns.ts";
 
-const signalNumbers = { stop: 15, kill: 9 } as const;
-const sigkill = 9;
+const signalNumbers = { stop: 15, kill: 9, timeout: 9 } as const;
+export type EndedBy = keyof typeof signalNumbers;
 /** Timers above 2^31 ms fire at once in Node, so long waits are taken in pieces. */
 const timerMaxMs = 86_400_000;
 
@@ -14,6 +17,8 @@ export class Process {
   readonly record: ProcessRecord;
   readonly journal: Journal;
   readonly pace = new Pace();
+  /** Whoever writes to its input. */
+  readonly inputTurns = new Turns();
   readonly #machine: Machine;
   readonly #directory: string;
   readonly #onEnded: (process: Process) => void;
@@ -36,30 +41,48 @@ export class Process {
     return this.record.token;
   }
 
+  /** Of the present run. */
+  get runToken(): string {
+    return runToken(this.record);
+  }
+
   get hasEnded(): boolean {
     return this.record.phase === "ended";
   }
 
-  /** The guest runs it under this pid; its end may have been told before. */
-  started(pid: number): void {
-    this.record.pid = pid;
-    if (this.record.phase === "reserved") this.record.phase = "running";
+  /** The guest runs it under this pid; its end may have been told before, and the next run have begun. */
+  started(pid: number, token: string): void {
+    const { record } = this;
+    record.pid ??= pid;
+    if (token === this.runToken && (record.phase === "reserved" || record.phase === "respawning")) {
+      record.phase = "running";
+    }
+    if (record.phase === "running") {
+      record.guestPid = pid;
+      record.startCount = this.#machine.startCount;
+    }
     this.save();
     this.keepAwake();
     this.journal.changed();
+    // It was to end while it was being started.
+    if (record.phase === "running" && record.restarts !== undefined && record.endedBy !== undefined) {
+      this.#signal(record.endedBy).catch(() => undefined);
+    }
   }
 
   /** Records the end once; later tellings of it change nothing. The journal must have been flushed. */
-  ended(end: ProcessEnd | undefined): void {
+  ended(end: ProcessEnd | undefined, outcome: Partial<ProcessRecord> = {}): void {
     if (this.hasEnded) return;
     const { record, journal } = this;
     const ended: ProcessRecord = {
       ...record,
       phase: "ended",
       completedAtMs: Date.now(),
-      exitCode: end === undefined ? undefined : "code" in end ? end.code : 128 + end.signal,
-      status: nameEnd(end, record.endedBy),
+      exitCode: exitCodeOf(end),
+      status: statusOf(end, record.endedBy),
+      cause: causeOf(end, record.endedBy),
       journal: { segments: journal.segments, written: journal.written },
+      ...outcome,
     };
     try {
       saveRecord(this.#directory, ended);
@@ -74,24 +97,63 @@ export class Process {
     journal.changed();
   }
 
-  /** Sends SIGTERM or SIGKILL to the process group; `not_found` when it does not run. */
-  async end(by: "stop" | "kill"): Promise<void> {
-    if (this.record.phase !== "running")
-      throw new AppError("not_found", `Process '${this.record.name}' is not running.`);
-    const before = this.record.endedBy;
-    if (before !== "kill") {
-      this.record.endedBy = by;
+  /** It has failed and is run again after a pause. From here on the ended run's token means nothing any more. */
+  async pause(end: ProcessEnd): Promise<void> {
+    const { record, journal } = this;
+    const restarts = nextRun(record.restarts!, end, journal);
+    const pausing: ProcessRecord = {
+      ...record,
+      phase: "pausing",
+      exitCode: exitCodeOf(end),
+      restarts,
+      isInputClosed: false,
+    };
+    saveRecord(this.#directory, pausing);
+    Object.assign(record, pausing);
+    await this.writeMarker();
+  }
+
+  /** A crash may have come between the record and the marker; what is there already is skipped by its offset. */
+  async writeMarker(): Promise<void> {
+    const { restarts } = this.record;
+    if (restarts === undefined || restarts.marker === "") return;
+    const marker = Buffer.from(restarts.marker);
+    await this.journal.append("stdout", restarts.base.stdout - marker.length, marker);
+  }
+
+  /** Sends SIGTERM or SIGKILL to the process group, and ends what waits to be run again; `not_found` when it does not run. */
+  async end(by: EndedBy): Promise<void> {
+    const { record } = this;
+    if (this.hasEnded || record.phase === "reserved")
+      throw new AppError("not_found", `Process '${record.name}' is not running.`);
+    const before = record.endedBy;
+    if (before === undefined || before === "stop") {
+      record.endedBy = by;
       this.save();
     }
+    if (record.phase === "pausing") return this.endInPause();
     try {
-      await this.#machine.guest.signal(this.token, signalNumbers[by]);
+      await this.#signal(by);
     } catch (error) {
+      // What was to be run again is not, however close its end was; the end comes, or the start that is under way learns of it.
+      if (record.restarts !== undefined && error instanceof AppError && error.code === "not_found") return;
       if (!this.hasEnded) {
-        this.record.endedBy = before;
+        record.endedBy = before;
         this.save();
       }
       throw error;
     }
+  }
+
+  /** With what is known of its last run. */
+  endInPause(message?: string): void {
+    const { exitCode = 1, endedBy } = this.record;
+    const cause = causeOf({ code: exitCode }, endedBy);
+    this.ended({ code: exitCode }, message === undefined ? {} : { cause: { ...cause, message } });
+  }
+
+  #signal(by: EndedBy): Promise<void> {
+    return this.#machine.guest.signal(this.runToken, signalNumbers[by]);
   }
 
   /** Resolves at its end; rejects with the signal's reason when that comes first. */
@@ -105,7 +167,8 @@ export class Process {
 
   /** A running `keepAlive` process holds the sandbox awake and is killed at its deadline. */
   keepAwake(): void {
-    if (!this.record.keepAlive || this.record.phase !== "running" || this.#awake !== undefined) return;
+    const { keepAlive, phase } = this.record;
+    if (!keepAlive || phase === "reserved" || phase === "ended" || this.#awake !== undefined) return;
     this.#awake = this.#machine.holdAwake();
     this.#armDeadline();
   }
@@ -123,7 +186,7 @@ export class Process {
     this.#timer = setTimeout(
       () => {
         if (deadlineMs > Date.now()) return this.#armDeadline();
-        this.end("kill").catch(() => {
+        this.end("timeout").catch(() => {
           // Not reachable now or already gone: tried again until the end is known.
           if (!this.hasEnded && this.#awake !== undefined) this.#timer = setTimeout(() => this.#armDeadline(), 1_000);
         });
@@ -131,14 +194,6 @@ export class Process {
       Math.max(0, Math.min(remainingMs, timerMaxMs)),
     );
   }
-}
-
-function nameEnd(end: ProcessEnd | undefined, endedBy: ProcessRecord["endedBy"]): ProcessRecord["status"] {
-  if (end === undefined) return "killed";
-  if (endedBy === "stop") return "stopped";
-  if (endedBy === "kill") return "killed";
-  if ("signal" in end) return end.signal === sigkill ? "killed" : "failed";
-  return end.code === 0 ? "completed" : "failed";
 }
 
 type WaitOptions = {

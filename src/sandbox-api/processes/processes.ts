@@ -5,10 +5,14 @@ import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, Machine, ProcessSink } from "../machine.ts";
+import { unknownCause } from "./cause.ts";
+import type { IdempotencyKey } from "./idempotency.ts";
 import { Journal, type JournalState } from "./journal.ts";
 import { listSegments, loadJournal, restoreJournal } from "./journal-load.ts";
+import { isUncertain, Launcher, type Run, sealRun } from "./launch.ts";
 import { Process } from "./process.ts";
 import { loadRecords, type ProcessRecord, removeRecord, saveRecord } from "./process-record.ts";
+import { isRunAgain } from "./restart.ts";
 
 export type ProcessLimits = {
   /** Ended processes whose record and output are kept. */
@@ -26,18 +30,20 @@ export const processLimits: ProcessLimits = {
 
 /** Of a command, how much its record and answers repeat. */
 const commandShownMax = 8_192;
-const spawnAttempts = 3;
 
-export type StartRequest = {
+export type StartRequest = Run & {
   name: string | undefined;
   command: string;
-  argv: readonly string[];
-  workingDir: string;
-  environment: Readonly<Record<string, string>>;
   keepAlive: boolean;
   /** Of a `keepAlive` process; undefined means unlimited. */
   timeoutMs: number | undefined;
+  stdin?: boolean;
+  /** How often it is run again after a failure; negative means without limit, undefined never. */
+  restartsMax?: number;
 };
+
+/** `isRepeated`: an earlier request with the same key had started it. */
+export type Started = { process: Process; isRepeated: boolean };
 
 export class Processes implements AsyncDisposable {
   readonly sink: ProcessSink = {
@@ -50,7 +56,10 @@ export class Processes implements AsyncDisposable {
   readonly #directory: string;
   /** By token, oldest first. */
   readonly #processes = new Map<string, Process>();
-  readonly #starting = new Set<string>();
+  /** By the token of the present run. */
+  readonly #byRun = new Map<string, Process>();
+  readonly #byKey = new Map<string, Process>();
+  readonly #launcher: Launcher;
   #journalsBytes = 0;
   #disposed = false;
 
@@ -58,6 +67,7 @@ export class Processes implements AsyncDisposable {
     this.#machine = machine;
     this.#limits = limits;
     this.#log = log;
+    this.#launcher = new Launcher(machine);
     this.#directory = join(machine.stateDir, "processes");
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
     this.#load();
@@ -79,50 +89,59 @@ export class Processes implements AsyncDisposable {
   }
 
   /** Reserves on disk, spawns, records: a crash in between never runs anything twice nor forgets what runs. */
-  async start(request: StartRequest): Promise<Process> {
-    const process = this.#reserve(request);
-    this.#starting.add(process.token);
+  async start(request: StartRequest, key?: IdempotencyKey): Promise<Started> {
+    const known = key === undefined ? undefined : this.#findByKey(key);
+    const process = known ?? this.#reserve(request, key);
     try {
-      const { pid } = await this.#spawn(process, request);
-      process.started(pid);
-      return process;
+      if (process.record.phase === "reserved") await this.#launcher.start(process, request);
+      return { process, isRepeated: known !== undefined };
     } catch (error) {
       // Whether it runs is unknown after these: the record stays until the guest tells.
       const isUnknown = error instanceof AppError && (error.code === "unavailable" || error.code === "timeout");
       if (!isUnknown && process.record.phase === "reserved") this.#forget(process);
       throw error;
-    } finally {
-      this.#starting.delete(process.token);
     }
   }
 
   async guestConnected(known: readonly GuestProcess[]): Promise<void> {
     const pids = new Map(known.map(({ token, pid }) => [token, pid]));
     for (const process of [...this.#processes.values()]) {
-      if (process.hasEnded || this.#starting.has(process.token)) continue;
-      const pid = pids.get(process.token);
-      if (pid !== undefined) process.started(pid);
-      else if (process.record.phase === "reserved") this.#forget(process);
+      if (process.hasEnded || this.#launcher.isStarting(process)) continue;
+      const { record, runToken } = process;
+      const pid = pids.get(runToken);
+      const isWaiting = record.phase === "pausing" || record.phase === "respawning";
+      if (pid !== undefined) process.started(pid, runToken);
+      else if (record.phase === "reserved") this.#giveUp(process);
+      else if (isWaiting && record.startCount === this.#machine.startCount) this.#launcher.schedule(process);
       else await this.#lose(process);
     }
   }
 
   async guestLost(): Promise<void> {
     for (const process of [...this.#processes.values()]) {
-      if (process.record.phase === "running") await this.#lose(process);
-      else if (process.record.phase === "reserved" && !this.#starting.has(process.token)) this.#forget(process);
+      if (process.hasEnded) continue;
+      if (process.record.phase !== "reserved") await this.#lose(process);
+      else if (!this.#launcher.isStarting(process)) this.#giveUp(process, true);
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposed = true;
+    this.#launcher.close();
     for (const process of this.#processes.values()) {
       process.release();
       await process.journal.close();
     }
   }
 
-  #reserve({ name, command, workingDir, keepAlive, timeoutMs }: StartRequest): Process {
+  #findByKey({ fingerprint, request }: IdempotencyKey): Process | undefined {
+    const process = this.#byKey.get(fingerprint);
+    if (process === undefined || process.record.idempotency?.request === request) return process;
+    throw new AppError("unprocessable", "The Idempotency-Key was used with another request in this sandbox.");
+  }
+
+  #reserve(request: StartRequest, key: IdempotencyKey | undefined): Process {
+    const { name } = request;
     const running = [...this.#processes.values()].filter((process) => !process.hasEnded);
     const { runningMax } = this.#limits;
     if (running.length >= runningMax) {
@@ -131,56 +150,43 @@ export class Processes implements AsyncDisposable {
     if (name !== undefined && running.some(({ record }) => record.name === name)) {
       throw new AppError("invalid_request", `process with name '${name}' already exists and is running`);
     }
-    const startedAtMs = Date.now();
-    const record: ProcessRecord = {
-      token: randomToken(20),
-      name: name ?? `proc-${randomToken(8)}`,
-      command: shorten(command),
-      workingDir,
-      phase: "reserved",
-      status: "running",
-      pid: undefined,
-      keepAlive,
-      deadlineMs: keepAlive && timeoutMs !== undefined ? startedAtMs + timeoutMs : undefined,
-      startedAtMs,
-      completedAtMs: undefined,
-      exitCode: undefined,
-      endedBy: undefined,
-      journal: undefined,
-    };
+    const record = newRecord(request, key, this.#machine);
     saveRecord(this.#directory, record);
     return this.#add(record, { segments: [], written: { stdout: 0, stderr: 0 } });
   }
 
-  /** The token makes repeating safe when an answer was lost. */
-  async #spawn(process: Process, { argv, workingDir, environment }: StartRequest): Promise<{ pid: number }> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.#machine.guest.spawn({ token: process.token, argv, workingDir, environment });
-      } catch (error) {
-        const mayRepeat = error instanceof AppError && error.code === "unavailable" && attempt < spawnAttempts;
-        if (!mayRepeat) throw error;
-      }
-    }
-  }
-
   async #output(token: string, stream: "stdout" | "stderr", offset: number, chunk: Buffer): Promise<void> {
     this.#checkOpen();
-    const process = this.#processes.get(token);
+    const process = this.#byRun.get(token);
     // Output of a process nobody can ask for, or whose end is recorded, has nowhere to go.
     if (process === undefined || process.hasEnded) return;
-    const { journal, pace } = process;
-    await journal.append(stream, offset, chunk);
+    const { journal, pace, record } = process;
+    await journal.append(stream, (record.restarts?.base[stream] ?? 0) + offset, chunk);
     // The guest sends no more before this is acknowledged, so the process blocks as it would on a full pipe.
     await pace.keep(journal.written.stdout + journal.written.stderr);
   }
 
   async #exit(token: string, end: Parameters<ProcessSink["exit"]>[1]): Promise<void> {
     this.#checkOpen();
-    const process = this.#processes.get(token);
-    if (process === undefined) return this.#log.warn({ process: token }, "a process without a record ended");
+    const process = this.#byRun.get(token);
+    // The record of what was run again knows already.
+    if (process === undefined) return this.#log.debug({ process: token }, "a run without a record ended");
     await process.journal.flush();
-    process.ended(end);
+    if (process.hasEnded || process.runToken !== token) return;
+    if (!isRunAgain(process.record, end)) return process.ended(end);
+    const paused = process.pause(end);
+    this.#byRun.delete(token);
+    this.#byRun.set(process.runToken, process);
+    await paused;
+    this.#launcher.schedule(process);
+  }
+
+  /** The guest does not know it: it was never started, unless it was in a machine that is gone. */
+  #giveUp(process: Process, machineIsGone = false): void {
+    const isKeyed = process.record.idempotency !== undefined;
+    if ((machineIsGone && isKeyed) || isUncertain(process.record, this.#machine)) {
+      process.ended(undefined, { cause: unknownCause });
+    } else this.#forget(process);
   }
 
   /** After disposal nothing may be acknowledged: another session may own the files. */
@@ -204,12 +210,19 @@ export class Processes implements AsyncDisposable {
       { machine: this.#machine, directory: this.#directory, onEnded: () => this.#prune() },
     );
     this.#processes.set(token, process);
+    this.#byRun.set(process.runToken, process);
+    if (record.idempotency !== undefined) this.#byKey.set(record.idempotency.key, process);
     this.#journalsBytes += process.journal.bytes;
     return process;
   }
 
   #forget(process: Process): void {
+    if (this.#processes.get(process.token) !== process) return;
     this.#processes.delete(process.token);
+    this.#byRun.delete(process.runToken);
+    const { idempotency } = process.record;
+    if (idempotency !== undefined) this.#byKey.delete(idempotency.key);
+    this.#launcher.forget(process);
     process.journal.drop("all");
     removeRecord(this.#directory, process.token);
     process.release();
@@ -243,7 +256,9 @@ export class Processes implements AsyncDisposable {
         record.journal === undefined
           ? loadJournal(this.#directory, record.token, segments.get(record.token) ?? [])
           : restoreJournal(this.#directory, record.token, record.journal);
-      this.#add(record, journal).keepAwake();
+      const process = this.#add(record, journal);
+      process.keepAwake();
+      if (!process.hasEnded) process.writeMarker().catch(() => undefined);
       segments.delete(record.token);
     }
     for (const [token, sequences] of segments) {
@@ -258,6 +273,44 @@ export class Processes implements AsyncDisposable {
     }
     this.#prune();
   }
+}
+
+function newRecord(request: StartRequest, key: IdempotencyKey | undefined, machine: Machine): ProcessRecord {
+  const { name, command, argv, workingDir, environment, keepAlive, timeoutMs, stdin, restartsMax } = request;
+  const startedAtMs = Date.now();
+  const token = randomToken(20);
+  const record: ProcessRecord = {
+    token,
+    name: name ?? `proc-${randomToken(8)}`,
+    command: shorten(command),
+    workingDir,
+    phase: "reserved",
+    status: "running",
+    pid: undefined,
+    startCount: machine.startCount,
+    keepAlive,
+    deadlineMs: keepAlive && timeoutMs !== undefined ? startedAtMs + timeoutMs : undefined,
+    startedAtMs,
+    completedAtMs: undefined,
+    exitCode: undefined,
+    endedBy: undefined,
+    stdin: stdin === true,
+    journal: undefined,
+  };
+  if (key !== undefined) record.idempotency = { key: key.fingerprint, request: key.request };
+  if (restartsMax !== undefined) {
+    record.restarts = {
+      max: restartsMax,
+      count: 0,
+      failuresInRow: 0,
+      runStartedAtMs: startedAtMs,
+      sealedRun: sealRun(machine, token, { argv, workingDir, environment }),
+      marker: "",
+      base: { stdout: 0, stderr: 0 },
+      dueMs: undefined,
+    };
+  }
+  return record;
 }
 
 function shorten(command: string): string {

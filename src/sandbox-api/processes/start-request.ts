@@ -9,8 +9,10 @@ const keepAliveDefaultSeconds = 600;
 const environmentMaxBytes = 1024 * 1024;
 
 export function toStartRequest(body: ProcessRequest, machine: Machine): StartRequest {
-  refuseUnavailable(body);
   const { environment } = machine;
+  if (body.keepAlive === true && isSwitchedOn(environment.BL_DISABLE_KEEPALIVE)) {
+    throw new AppError("invalid_request", "keepAlive is disabled in this sandbox by BL_DISABLE_KEEPALIVE");
+  }
   const shell = environment.SHELL ?? "/bin/sh";
   const shellArgs = environment.SHELL_ARGS?.split(" ").filter((argument) => argument !== "") ?? ["-c"];
   if (body.command.includes("\0")) throw new AppError("invalid_request", "command contains a NUL byte");
@@ -23,19 +25,13 @@ export function toStartRequest(body: ProcessRequest, machine: Machine): StartReq
     environment: mergeEnvironment(machine, body.env ?? {}),
     keepAlive: body.keepAlive === true,
     timeoutMs: timeoutSeconds === 0 ? undefined : timeoutSeconds * 1_000,
+    stdin: body.stdin === true,
+    restartsMax: body.restartOnFailure === true ? (body.maxRestarts ?? 0) : undefined,
   };
 }
 
-/** Members whose meaning is not served are refused: a caller that relies on them must not believe otherwise. */
-function refuseUnavailable(body: ProcessRequest): void {
-  const refused = [
-    ["waitForPorts", (body.waitForPorts?.length ?? 0) > 0],
-    ["restartOnFailure", body.restartOnFailure === true],
-    ["stdin", body.stdin === true],
-  ] as const;
-  for (const [member, isAsked] of refused) {
-    if (isAsked) throw new AppError("invalid_request", `${member} is not available yet; leave it out`);
-  }
+function isSwitchedOn(value: string | undefined): boolean {
+  return value !== undefined && /^(1|true|yes|on)$/i.test(value);
 }
 
 function mergeEnvironment(machine: Machine, own: Record<string, string>): Record<string, string> {

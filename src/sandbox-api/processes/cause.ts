@@ -1,0 +1,53 @@
+// Says why a process is not running any more: what was observed, and who had asked for it.
+import { constants } from "node:os";
+import type { ProcessCause, ProcessStatus } from "../../contract/sandbox-api/process.ts";
+import type { ProcessEnd } from "../machine.ts";
+import type { ProcessRecord } from "./process-record.ts";
+
+const sigkill = 9;
+const signalNames = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+
+const askedFor = {
+  stop: "It was stopped through the API.",
+  kill: "It was killed through the API.",
+  timeout: "It was killed because its timeout was over.",
+} as const;
+
+/** An `end` of undefined was not observed: the machine went away with the process. */
+export function causeOf(end: ProcessEnd | undefined, endedBy: ProcessRecord["endedBy"]): ProcessCause {
+  if (end === undefined) {
+    const message = "The sandbox's machine stopped while it ran; how far it had come was not observed.";
+    return { kind: "killed_by", by: "platform", message };
+  }
+  const signal = "signal" in end ? { signal: signalName(end.signal) } : {};
+  if (endedBy !== undefined) return { kind: "killed_by", by: endedBy, ...signal, message: askedFor[endedBy] };
+  if (end.outOfMemory === true) {
+    const what = "signal" in end ? "it" : "a process that it had started";
+    return { kind: "out_of_memory", ...signal, message: `The sandbox ran out of memory and ${what} was killed.` };
+  }
+  if ("signal" in end) return { kind: "signal", ...signal, message: `It died of ${signalName(end.signal)}.` };
+  return { kind: "exit", message: `It ended with code ${end.code}.` };
+}
+
+/** For a start that nobody can say about whether it ran anything. */
+export const unknownCause: ProcessCause = {
+  kind: "unknown",
+  message: "The sandbox's machine stopped while it was being started; whether it ran is not known.",
+};
+
+export function statusOf(end: ProcessEnd | undefined, endedBy: ProcessRecord["endedBy"]): ProcessStatus {
+  if (end === undefined) return "killed";
+  if (endedBy === "stop") return "stopped";
+  if (endedBy !== undefined) return "killed";
+  if ("signal" in end) return end.signal === sigkill ? "killed" : "failed";
+  return end.code === 0 ? "completed" : "failed";
+}
+
+export function exitCodeOf(end: ProcessEnd | undefined): number | undefined {
+  if (end === undefined) return undefined;
+  return "code" in end ? end.code : 128 + end.signal;
+}
+
+function signalName(signal: number): string {
+  return signalNames.get(signal) ?? `signal ${signal}`;
+}
