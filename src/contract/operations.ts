@@ -14,6 +14,8 @@ import * as environment from "./sandbox-api/environment.ts";
 import * as filesystem from "./sandbox-api/filesystem.ts";
 import * as health from "./sandbox-api/health.ts";
 import * as multipart from "./sandbox-api/multipart.ts";
+import * as network from "./sandbox-api/network.ts";
+import * as notOffered from "./sandbox-api/not-offered.ts";
 import * as processes from "./sandbox-api/process.ts";
 import * as search from "./sandbox-api/search.ts";
 import * as watch from "./sandbox-api/watch.ts";
@@ -49,6 +51,8 @@ export const sandboxOperations: readonly Operation[] = operationsOf(
   filesystem,
   health,
   multipart,
+  network,
+  notOffered,
   processes,
   search,
   watch,

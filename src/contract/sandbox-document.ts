@@ -8,6 +8,8 @@ const tags: Readonly<Record<string, string>> = {
   "filesystem-multipart": "Large files in parts, in any order and at once, published as one.",
   process: "Programs, their output and their ends.",
   network: "Ports and sockets.",
+  drives: "Not offered.",
+  codegen: "Not offered.",
   terminal: "A shell in a browser.",
   mcp: "Processes and files as tools of the Model Context Protocol.",
   health: "Versions, and how the sandbox is.",

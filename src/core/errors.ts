@@ -15,6 +15,7 @@ export const errorStatus = {
   range_not_satisfiable: 416,
   rate_limited: 429,
   internal: 500,
+  unsupported: 501,
   upstream_failed: 502,
   unavailable: 503,
   timeout: 504,

@@ -7,6 +7,7 @@ import { answerError, refuseUpgrade } from "./error-answer.ts";
 import { createApp } from "./http-app.ts";
 import type { GuestProcess, Machine, ProcessSink } from "./machine.ts";
 import { MemoryBudget } from "./memory-budget.ts";
+import { PortMonitors } from "./network/port-monitors.ts";
 import { PortProxy } from "./ports/port-proxy.ts";
 import { upgradePort } from "./ports/port-upgrade.ts";
 import { parsePortUrl } from "./ports/port-url.ts";
@@ -59,6 +60,7 @@ class Session implements SandboxSession {
       processes: new Processes(machine, own),
       uploads: new Uploads(machine),
       tools: new ToolRuns(machine),
+      monitors: new PortMonitors(machine, own, this.#end.signal),
       log: own,
       budget: new MemoryBudget({ ...waiting, totalBytes: sandboxContentMaxBytes, parent: budget }),
       ended: this.#end.signal,
@@ -82,8 +84,9 @@ class Session implements SandboxSession {
   }
 
   guestLost(): Promise<void> {
-    const { processes, tools } = this.#context;
+    const { processes, tools, monitors } = this.#context;
     tools.guestLost();
+    monitors[Symbol.dispose]();
     return processes.guestLost();
   }
 
@@ -114,6 +117,7 @@ class Session implements SandboxSession {
     if (this.#end.signal.aborted) return;
     this.#end.abort(new AppError("unavailable", "The sandbox is being handed over or removed."));
     this.#onDisposed();
+    this.#context.monitors[Symbol.dispose]();
     await Promise.all([this.#ports[Symbol.asyncDispose](), this.#context.processes[Symbol.asyncDispose]()]);
   }
 

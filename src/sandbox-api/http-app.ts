@@ -8,6 +8,8 @@ import { allowedMethods } from "./allowed-methods.ts";
 import { answerError } from "./error-answer.ts";
 import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
+import { registerNetworkRoutes } from "./network/network-routes.ts";
+import { registerNotOffered } from "./network/not-offered.ts";
 import { registerInputRoutes } from "./processes/input-routes.ts";
 import { registerProcessRoutes } from "./processes/process-routes.ts";
 import { registerReferenceRoutes } from "./reference/reference-routes.ts";
@@ -70,6 +72,8 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   registerSearchRoutes(app);
   registerWatchRoutes(app);
   registerUploadRoutes(app);
+  registerNetworkRoutes(app);
+  registerNotOffered(app);
   return app;
 }
 

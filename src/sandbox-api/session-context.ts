@@ -4,6 +4,7 @@ import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { Machine } from "./machine.ts";
 import type { MemoryBudget } from "./memory-budget.ts";
+import type { PortMonitors } from "./network/port-monitors.ts";
 import type { Processes } from "./processes/processes.ts";
 import type { ToolRuns } from "./tools/tool-runs.ts";
 import type { Uploads } from "./uploads/uploads.ts";
@@ -12,6 +13,7 @@ export type SessionContext = {
   machine: Machine;
   processes: Processes;
   uploads: Uploads;
+  monitors: PortMonitors;
   tools: ToolRuns;
   log: Logger;
   /** For content that stands in memory whole. */

@@ -62,7 +62,7 @@ export class InstanceMachine implements Machine {
   }
 
   get isAsleep(): boolean {
-    return this.#instance.state === "asleep";
+    return this.#instance.state === "asleep" || this.#instance.state === "dead";
   }
 }
 
