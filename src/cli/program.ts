@@ -154,6 +154,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/users.ts")).defineUsersSetPassword,
   },
   {
+    path: ["users", "set-email"],
+    summary: "set the email address with which a person signs in",
+    load: async () => (await import("./commands/users.ts")).defineUsersSetEmail,
+  },
+  {
     path: ["users", "disable"],
     summary: "refuse all credentials of a person",
     load: async () => (await import("./commands/users.ts")).defineUsersDisable,

@@ -60,6 +60,27 @@ test("a person is added with a password from standard input, given a key, disabl
   });
 });
 
+test("the first administrator gets an address and a password, and can sign in", async () => {
+  await withOperator(async (server, run) => {
+    const { users } = server.controlPlane.identity;
+    assert.deepEqual(
+      (await run(["users", "set-email", "admin", "Ada@Example.com"])).stdout,
+      "ada@example.com is changed\n",
+    );
+    assert.equal((await run(["users", "set-password", "admin"], "correct horse battery\n")).exitCode, 0);
+    assert.equal((await users.verifyPassword("ada@example.com", "correct horse battery"))?.name, "admin");
+    assert.equal((await run(["users", "set-email", "ada@example.com", "a@b.c"])).exitCode, 0);
+    assert.equal((await run(["users", "set-email", "a@b.c", "a@b.c"])).exitCode, 0);
+    assert.equal(await users.verifyPassword("ada@example.com", "correct horse battery"), undefined);
+    assert.equal((await run(["users", "add", "mia@example.com"])).exitCode, 0);
+    const taken = await run(["users", "set-email", "admin", "MIA@example.com"]);
+    assert.notEqual(taken.exitCode, 0);
+    assert.match(taken.stderr, /There is a user with this email already/);
+    assert.notEqual((await run(["users", "set-email", "admin", "no-address"])).exitCode, 0);
+    assert.equal((await run(["users", "set-email", "nobody", "b@b.c"])).exitCode, 3);
+  });
+});
+
 test("what cannot be is said: short passwords, no password, unknown people and workspaces, the last administrator", async () => {
   await withOperator(async (_server, run) => {
     const short = await run(["users", "add", "a@b.c", "--password"], "short\n");

@@ -22,7 +22,10 @@ async function startStreaming() {
       },
       findRoute: () => ({ instanceId: "box", status: "DEPLOYED", enabled: state.enabled }),
       findWorkspaceById: () => undefined,
-    } as Parameters<typeof createEdge>[0]["directory"],
+      findPreview: async () => undefined,
+      verifyPreviewToken: async () => false,
+      isPlatformCredential: () => false,
+    },
     host: {
       handle: (_id, _request, response) => void response.write("begun"),
       upgrade: (_id, _request, socket) =>

@@ -65,6 +65,15 @@ export function defineUsersSetPassword(command: Command, context: CliContext): v
   });
 }
 
+export function defineUsersSetEmail(command: Command, context: CliContext): void {
+  addUserArgument(command)
+    .argument("<email>", "how the person signs in from now on")
+    .action(async (user: string, email: string, options: OperatorOptions) => {
+      using operator = connectOperator(context, options);
+      report(context, options, await operator.call(changeUser, { params: { user }, body: { email } }), "changed");
+    });
+}
+
 export function defineUsersDisable(command: Command, context: CliContext): void {
   addUserArgument(command).action((user: string, options: OperatorOptions) => disable(context, options, user, true));
 }

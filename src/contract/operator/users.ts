@@ -62,12 +62,17 @@ export const addUser = endpoint({
 export const changeUser = endpoint({
   method: "PUT",
   path: "/users/:user",
-  summary: "Set a person's password, or disable or enable the person",
+  summary: "Set a person's password or email, or disable or enable the person",
   tag,
   scope,
   params: OneUser,
-  body: Type.Object({ password: Type.Optional(Password), disabled: Type.Optional(Type.Boolean()) }),
+  body: Type.Object({
+    password: Type.Optional(Password),
+    disabled: Type.Optional(Type.Boolean()),
+    email: Type.Optional(Email),
+  }),
   response: OperatorUser,
+  errors: [409],
 });
 
 export const removeUser = endpoint({

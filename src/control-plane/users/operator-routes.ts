@@ -19,6 +19,8 @@ export function mountOperatorUsers(operator: FastifyInstance, { users, apiKeys }
     let user: User = await users.get(params.user);
     if (body.password !== undefined) user = await users.setPassword(params.user, body.password);
     if (body.disabled !== undefined) user = await users.setDisabled(params.user, body.disabled);
+    // Last: the person may be named by the email that changes.
+    if (body.email !== undefined) user = await users.setEmail(params.user, body.email);
     return user;
   });
   implement(operator, removeUser, ({ params }) => users.remove(params.user));

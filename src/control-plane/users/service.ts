@@ -84,6 +84,15 @@ export function createUserService({ store, revocations, passwords = createPasswo
       await revocations.announce(row.id);
       return present({ ...row, ...changes });
     },
+    /** What the person signs in with and is invited by; the operator vouches for it. */
+    async setEmail(emailOrName: string, email: string): Promise<User> {
+      const row = await get(emailOrName);
+      const changes = { email: normalizeEmail(email), updated_at: new Date().toISOString() };
+      if (!(await store.changeEmail(row.id, changes))) {
+        throw new AppError("already_exists", "There is a user with this email already.");
+      }
+      return present({ ...row, ...changes });
+    },
     /** A disabled person's keys and tokens are refused until the person is enabled again. */
     async setDisabled(emailOrName: string, disabled: boolean): Promise<User> {
       const row = await get(emailOrName);

@@ -63,6 +63,19 @@ export function createUserStore(database: Database) {
       }),
     update: (id: string, changes: Updateable<UsersTable>) =>
       change((queries) => queries.updateTable("users").set(changes).where("id", "=", id).execute()),
+    /** False when somebody else has the address. */
+    changeEmail: (id: string, changes: { email: string; updated_at: string }) =>
+      change(async (queries): Promise<boolean> => {
+        const other = await queries
+          .selectFrom("users")
+          .select("id")
+          .where("email", "=", changes.email)
+          .where("id", "!=", id)
+          .executeTakeFirst();
+        if (other !== undefined) return false;
+        await queries.updateTable("users").set(changes).where("id", "=", id).execute();
+        return true;
+      }),
     /** Undefined when done, else the workspaces that would be left with other members and without an administrator. */
     remove: (id: string) =>
       change(async (queries) => {
