@@ -13,6 +13,7 @@ import * as sandbox from "./sandbox.ts";
 import * as environment from "./sandbox-api/environment.ts";
 import * as filesystem from "./sandbox-api/filesystem.ts";
 import * as health from "./sandbox-api/health.ts";
+import * as mcp from "./sandbox-api/mcp.ts";
 import * as multipart from "./sandbox-api/multipart.ts";
 import * as network from "./sandbox-api/network.ts";
 import * as notOffered from "./sandbox-api/not-offered.ts";
@@ -50,6 +51,7 @@ export const sandboxOperations: readonly Operation[] = operationsOf(
   environment,
   filesystem,
   health,
+  mcp,
   multipart,
   network,
   notOffered,

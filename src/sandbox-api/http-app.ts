@@ -8,6 +8,7 @@ import { allowedMethods } from "./allowed-methods.ts";
 import { answerError } from "./error-answer.ts";
 import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
+import { registerMcpRoutes } from "./mcp/mcp-routes.ts";
 import { registerNetworkRoutes } from "./network/network-routes.ts";
 import { registerNotOffered } from "./network/not-offered.ts";
 import { registerInputRoutes } from "./processes/input-routes.ts";
@@ -34,7 +35,8 @@ const commonHeaders = {
 const preflightHeaders = {
   "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE, OPTIONS",
   "access-control-allow-headers":
-    "Accept, Authorization, Blaxel-Version, Content-Type, Idempotency-Key, If-Range, Range, " +
+    "Accept, Authorization, Blaxel-Version, Content-Type, Idempotency-Key, If-Range, Mcp-Method, Mcp-Name, " +
+    "Mcp-Protocol-Version, Mcp-Session-Id, Range, " +
     "X-Blaxel-Authorization, X-Blaxel-Preview-Token, X-Blaxel-Workspace",
   "access-control-max-age": "600",
 };
@@ -74,6 +76,7 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   registerUploadRoutes(app);
   registerNetworkRoutes(app);
   registerNotOffered(app);
+  registerMcpRoutes(app);
   return app;
 }
 

@@ -11,8 +11,11 @@ const lineMaxBytes = 2_000;
 
 export type ContentQuery = {
   query: string;
+  /** It is a regular expression; else the text itself. */
+  isPattern?: boolean;
   caseSensitive: boolean;
   filePattern: string | undefined;
+  excludePattern?: string;
   excludeDirs: readonly string[];
   resultsMax: number;
 };
@@ -51,9 +54,10 @@ export async function searchContentsOf(
 }
 
 function argumentsFor(program: string, query: ContentQuery): string[] {
-  const { caseSensitive, filePattern, excludeDirs } = query;
+  const { isPattern = false, caseSensitive, filePattern, excludePattern = "", excludeDirs } = query;
   const globs = [
     ...(filePattern === undefined || filePattern === "" ? [] : [filePattern]),
+    ...(excludePattern === "" ? [] : [`!${excludePattern}`]),
     ...excludeDirs.map((name) => `!**/${escapeGlob(name)}/**`),
   ];
   return [
@@ -73,7 +77,7 @@ function argumentsFor(program: string, query: ContentQuery): string[] {
     `--max-filesize=${fileMaxBytes}`,
     `--max-columns=${lineMaxBytes}`,
     "--max-columns-preview",
-    "--fixed-strings",
+    ...(isPattern ? [] : ["--fixed-strings"]),
     caseSensitive ? "--case-sensitive" : "--ignore-case",
     ...globs.map((glob) => `--glob=${glob}`),
     "--regexp",
