@@ -76,6 +76,27 @@ export function createUserService({ store, revocations, passwords = createPasswo
       }
       return present(row);
     },
+    ...createChanges({ store, revocations, passwords }, get),
+    async remove(emailOrName: string): Promise<User> {
+      const row = await get(emailOrName);
+      const orphaned = await store.remove(row.id);
+      if (orphaned !== undefined) {
+        throw new AppError(
+          "conflict",
+          `This is the last administrator of ${orphaned.slice(0, 5).join(", ")}: make another member one first.`,
+        );
+      }
+      await revocations.announce(row.id);
+      return present(row);
+    },
+  };
+}
+
+function createChanges(
+  { store, revocations, passwords }: Required<UserServiceOptions>,
+  get: (emailOrName: string) => Promise<UsersTable>,
+) {
+  return {
     /** Ends every session that began with the old one. */
     async setPassword(emailOrName: string, password: string): Promise<User> {
       const row = await get(emailOrName);
@@ -101,18 +122,6 @@ export function createUserService({ store, revocations, passwords = createPasswo
       await store.update(row.id, changes);
       if (disabled) await revocations.announce(row.id);
       return present({ ...row, ...changes });
-    },
-    async remove(emailOrName: string): Promise<User> {
-      const row = await get(emailOrName);
-      const orphaned = await store.remove(row.id);
-      if (orphaned !== undefined) {
-        throw new AppError(
-          "conflict",
-          `This is the last administrator of ${orphaned.slice(0, 5).join(", ")}: make another member one first.`,
-        );
-      }
-      await revocations.announce(row.id);
-      return present(row);
     },
   };
 }

@@ -9,6 +9,8 @@ export type Membership = { workspaceId: string; workspace: string; role: Role };
 
 const listMax = 1_000;
 
+type NewMembership = { workspace: string; role: Role };
+
 export function createUserStore(database: Database) {
   const { kysely } = database;
   const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
@@ -30,37 +32,8 @@ export function createUserStore(database: Database) {
         .orderBy("w.name")
         .execute(),
     /** Says what is in the way, if anything is. */
-    insert: (row: Insertable<UsersTable>, membership: { workspace: string; role: Role } | undefined) =>
-      change(async (queries): Promise<"inserted" | "taken" | "no workspace"> => {
-        const taken = await queries
-          .selectFrom("users")
-          .select("id")
-          .where((where) => where.or([where("email", "=", row.email ?? ""), where("name", "=", row.name)]))
-          .executeTakeFirst();
-        if (taken !== undefined) return "taken";
-        const workspace =
-          membership &&
-          (await queries
-            .selectFrom("workspaces")
-            .select("id")
-            .where("name", "=", membership.workspace)
-            .executeTakeFirst());
-        if (membership !== undefined && workspace === undefined) return "no workspace";
-        const inserted = await queries
-          .insertInto("users")
-          .values(row)
-          .onConflict((conflict) => conflict.doNothing())
-          .returning("id")
-          .executeTakeFirst();
-        // Somebody else took the address at this moment.
-        if (inserted === undefined) return "taken";
-        if (membership === undefined || workspace === undefined) return "inserted";
-        await queries
-          .insertInto("members")
-          .values({ workspace_id: workspace.id, user_id: row.id, role: membership.role, created_at: row.created_at })
-          .execute();
-        return "inserted";
-      }),
+    insert: (row: Insertable<UsersTable>, membership: NewMembership | undefined) =>
+      change((queries) => insertUser(queries, row, membership)),
     update: (id: string, changes: Updateable<UsersTable>) =>
       change((queries) => queries.updateTable("users").set(changes).where("id", "=", id).execute()),
     /** False when somebody else has the address. */
@@ -88,6 +61,37 @@ export function createUserStore(database: Database) {
         return undefined;
       }),
   };
+}
+
+async function insertUser(
+  queries: Queries,
+  row: Insertable<UsersTable>,
+  membership: NewMembership | undefined,
+): Promise<"inserted" | "taken" | "no workspace"> {
+  const taken = await queries
+    .selectFrom("users")
+    .select("id")
+    .where((where) => where.or([where("email", "=", row.email ?? ""), where("name", "=", row.name)]))
+    .executeTakeFirst();
+  if (taken !== undefined) return "taken";
+  const workspace =
+    membership &&
+    (await queries.selectFrom("workspaces").select("id").where("name", "=", membership.workspace).executeTakeFirst());
+  if (membership !== undefined && workspace === undefined) return "no workspace";
+  const inserted = await queries
+    .insertInto("users")
+    .values(row)
+    .onConflict((conflict) => conflict.doNothing())
+    .returning("id")
+    .executeTakeFirst();
+  // Somebody else took the address at this moment.
+  if (inserted === undefined) return "taken";
+  if (membership === undefined || workspace === undefined) return "inserted";
+  await queries
+    .insertInto("members")
+    .values({ workspace_id: workspace.id, user_id: row.id, role: membership.role, created_at: row.created_at })
+    .execute();
+  return "inserted";
 }
 
 /** Somebody may be removing the other administrator at this moment. */
