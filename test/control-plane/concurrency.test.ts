@@ -77,6 +77,32 @@ test("a quota holds against fifty creations at once", async () => {
   await requireUsage(server);
 });
 
+test("a person has no more than a hundred keys, however many are asked for at once", async () => {
+  await using server = await startServer();
+  const ask = () =>
+    together((index) => server.call("POST", "/v0/profile/api_keys", { body: { name: `key-${index}` } }));
+  const answers = [...(await ask()), ...(await ask()), ...(await ask())];
+  const [stored] = await server.query<{ count: number }>("select count(*) as count from api_keys");
+  assert.equal(Number(stored?.count), 100);
+  // One was there before.
+  assert.deepEqual(tally(answers), { 200: 99, 409: 51 });
+});
+
+test("a workspace has no more than a hundred policies, however many are asked for at once", async () => {
+  await using server = await startServer();
+  const answers: Answer[] = [];
+  for (const round of [1, 2, 3]) {
+    const named = (index: number) => ({
+      metadata: { name: `policy-${round}-${index}` },
+      spec: { type: "location", resourceTypes: ["sandbox"], locations: [{ type: "country", name: "us" }] },
+    });
+    answers.push(...(await together((index) => server.call("POST", "/v0/policies", { body: named(index) }))));
+  }
+  const [stored] = await server.query<{ count: number }>("select count(*) as count from policies");
+  assert.equal(Number(stored?.count), 100);
+  assert.deepEqual(tally(answers), { 200: 100, 400: 50 });
+});
+
 test("fifty deletions of one sandbox delete it once", async () => {
   await using server = await startServer();
   await server.create({ name: "one" });

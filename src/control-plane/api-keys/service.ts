@@ -26,9 +26,6 @@ export function createApiKeyService({ store }: { store: ApiKeyStore }) {
     list: async (owner: KeyOwner): Promise<ApiKey[]> => (await store.list(owner, keysPerOwnerMax)).map(present),
     async create({ owner, workspaceId, createdBy, granted }: KeyOrder, input: ApiKeyInput): Promise<NewApiKey> {
       const lifetimeMs = readLifetime(input.expires_in);
-      if ((await store.list(owner, keysPerOwnerMax)).length >= keysPerOwnerMax) {
-        throw new AppError("conflict", `There are ${keysPerOwnerMax} API keys already: revoke one first.`);
-      }
       const apiKey = generateSecret("apiKey");
       const now = Date.now();
       const row: ApiKeysTable = {
@@ -46,7 +43,9 @@ export function createApiKeyService({ store }: { store: ApiKeyStore }) {
         scopes: granted.includes(adminScope) ? null : JSON.stringify(granted),
         last_used_at: null,
       };
-      await store.insert(row);
+      if (!(await store.insert(owner, row, keysPerOwnerMax))) {
+        throw new AppError("conflict", `There are ${keysPerOwnerMax} API keys already: revoke one first.`);
+      }
       return { ...present(row), apiKey };
     },
     /** Resolves once no request is accepted with the key any more. */

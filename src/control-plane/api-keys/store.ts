@@ -1,6 +1,6 @@
 // Queries about API keys by their owner.
 import type { Insertable } from "kysely";
-import type { Database } from "../db/database.ts";
+import type { Database, Queries } from "../db/database.ts";
 import type { ApiKeysTable } from "../db/tables/api-keys.ts";
 
 /** Exactly one of the two is set. */
@@ -20,9 +20,21 @@ export function createApiKeyStore(database: Database) {
         .orderBy("id")
         .limit(limit)
         .execute(),
-    async insert(row: Insertable<ApiKeysTable>): Promise<void> {
-      await kysely.insertInto("api_keys").values(row).execute();
+    /** False when the owner has `max` already. */
+    async insert(owner: KeyOwner, row: Insertable<ApiKeysTable>, max: number): Promise<boolean> {
+      const inserted = await database.transact(async (queries) => {
+        await lockOwner(queries, owner);
+        const { count } = await queries
+          .selectFrom("api_keys")
+          .select((select) => select.fn.countAll<number | string>().as("count"))
+          .where((where) => where.and({ ...owner }))
+          .executeTakeFirstOrThrow();
+        if (Number(count) >= max) return false;
+        await queries.insertInto("api_keys").values(row).execute();
+        return true;
+      });
       await database.flush();
+      return inserted;
     },
     async remove(owner: KeyOwner, id: string): Promise<ApiKeysTable | undefined> {
       const row = await kysely
@@ -42,4 +54,15 @@ export function createApiKeyStore(database: Database) {
       });
     },
   };
+}
+
+/** New keys of one owner come one after the other, on every database. */
+async function lockOwner(queries: Queries, owner: KeyOwner): Promise<void> {
+  if ("user_id" in owner) {
+    const lock = queries.updateTable("users").set((set) => ({ created_at: set.ref("created_at") }));
+    await lock.where("id", "=", owner.user_id).execute();
+    return;
+  }
+  const lock = queries.updateTable("service_accounts").set((set) => ({ created_at: set.ref("created_at") }));
+  await lock.where("id", "=", owner.service_account_id).execute();
 }

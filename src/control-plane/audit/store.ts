@@ -1,5 +1,5 @@
 // Queries about the audit log.
-import type { Database } from "../db/database.ts";
+import type { Database, Queries } from "../db/database.ts";
 import type { AuditLogTable } from "../db/tables/audit-log.ts";
 
 export type AuditFilter = {
@@ -21,12 +21,8 @@ export function createAuditStore(database: Database) {
   return {
     /** Resolves once the rows are durable. */
     async insert(rows: readonly AuditLogTable[]): Promise<void> {
-      await database.transact(async (queries) => {
-        for (let start = 0; start < rows.length; start += rowsPerInsert) {
-          const portion = rows.slice(start, start + rowsPerInsert);
-          await queries.insertInto("audit_log").values(portion).execute();
-        }
-      });
+      if (rows.length <= rowsPerInsert) await kysely.insertInto("audit_log").values(rows).execute();
+      else await database.transact((queries) => insertPortions(queries, rows));
       await database.flush();
     },
     list({ workspaceId, principalId, before, from }: AuditFilter, limit: number): Promise<AuditLogTable[]> {
@@ -59,4 +55,11 @@ export function createAuditStore(database: Database) {
       return row?.id;
     },
   };
+}
+
+async function insertPortions(queries: Queries, rows: readonly AuditLogTable[]): Promise<void> {
+  for (let start = 0; start < rows.length; start += rowsPerInsert) {
+    const portion = rows.slice(start, start + rowsPerInsert);
+    await queries.insertInto("audit_log").values(portion).execute();
+  }
 }

@@ -22,6 +22,11 @@ export type Database = AsyncDisposable & {
   readonly kysely: Kysely<Tables>;
   /** A transaction that begins again, a bounded number of times, when it could not go on beside another. */
   readonly transact: Transact;
+  /**
+   * The same, without waiting for the disk: a loss of power may undo what it committed until a later transaction is durable. For what
+   * such a later one completes before anything is acknowledged.
+   */
+  readonly transactUnflushed: Transact;
   prepareRead<Row>(text: string): PreparedRead<Row>;
   /** For small rows: up to ten thousand of them are kept. */
   prepareRememberedRead<Row>(text: string): RememberedRead<Row>;

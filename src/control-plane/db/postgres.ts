@@ -1,5 +1,14 @@
 // PostgreSQL as the store: Kysely and prepared reads on pools of their own, so that reads never wait behind transactions for a lock.
-import { type PostgresPool as DialectPool, Kysely, PostgresDialect } from "kysely";
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type PostgresPool as DialectPool,
+  type Driver,
+  Kysely,
+  PostgresDialect,
+  type PostgresDialectConfig,
+  PostgresDriver,
+} from "kysely";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Database, PreparedRead, RememberedRead, Value } from "./database.ts";
@@ -38,11 +47,13 @@ export async function openPostgres({ url, isExclusive, log }: PostgresOptions): 
   const writers = openPool({ ...common, connectionsMax: writersMax, onChange: () => version++ });
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: writers as unknown as DialectPool }) });
   opened.defer(() => kysely.destroy());
+  const unflushed = new Kysely<Tables>({ dialect: new UnflushedDialect({ pool: writers as unknown as DialectPool }) });
   const stack = opened.move();
   return {
     dialect: "postgres",
     kysely,
     transact: createTransact(kysely),
+    transactUnflushed: createTransact(unflushed),
     prepareRead<Row>(text: string): PreparedRead<Row> {
       const read = prepare<Row>(readers, text);
       return { first: async (...values) => (await read(values))[0], all: (...values) => read(values) };
@@ -59,6 +70,27 @@ export async function openPostgres({ url, isExclusive, log }: PostgresOptions): 
     flush: async () => undefined,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+/** Commits without waiting for the disk. The log is written in order: the next commit that waits makes these durable too. */
+class UnflushedDialect extends PostgresDialect {
+  readonly #config: PostgresDialectConfig;
+
+  constructor(config: PostgresDialectConfig) {
+    super(config);
+    this.#config = config;
+  }
+
+  override createDriver(): Driver {
+    return new UnflushedDriver(this.#config);
+  }
+}
+
+class UnflushedDriver extends PostgresDriver {
+  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    // Both in one round trip.
+    await connection.executeQuery(CompiledQuery.raw("begin; set local synchronous_commit to off"));
+  }
 }
 
 /** Checks the server and brings the schema up to date. */

@@ -34,11 +34,14 @@ export async function openSqlite(path: string): Promise<Database> {
   const reader = opened.adopt(new DatabaseSync(path, { timeout: busyTimeoutMs, readOnly: true }), (it) => it.close());
   const log = opened.use(new LogSync(`${path}-wal`));
   opened.defer(() => log.sync());
+  // No commit waits for the disk here; `flush` does.
+  const transact = createTransact(kysely);
   const stack = opened.move();
   return {
     dialect: "sqlite",
     kysely,
-    transact: createTransact(kysely),
+    transact,
+    transactUnflushed: transact,
     prepareRead<Row>(text: string): PreparedRead<Row> {
       const statement = reader.prepare(text);
       return {

@@ -1,6 +1,7 @@
 // Queries about what the operator has set for features.
 import type { FeatureSetting } from "../../contract/operator/features.ts";
 import type { Database } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { FeaturesTable } from "../db/tables/features.ts";
 
 export type StoredFeature = { name: string; setting: FeatureSetting };
@@ -29,6 +30,7 @@ export function createFeatureStore(database: Database) {
         updated_at: new Date().toISOString(),
       };
       const done = await database.transact(async (queries) => {
+        await lockWorkspace(queries, workspaceId);
         const others = await queries
           .selectFrom("features")
           .select((select) => select.fn.countAll<number | string>().as("count"))

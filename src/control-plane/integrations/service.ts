@@ -60,12 +60,13 @@ export class ConnectionService {
       createdBy: principalName,
       updatedBy: principalName,
     };
-    if ((await this.#store.count(workspaceId)) >= connectionsMax) {
+    const outcome = await this.#store.insert(record, connectionsMax);
+    if (outcome === "full") {
       throw new AppError("invalid_request", `A workspace has at most ${connectionsMax} integration connections.`, {
         details: { error: "quota_exceeded" },
       });
     }
-    if (await this.#store.insert(record)) return presentConnection(record, workspace);
+    if (outcome === "inserted") return presentConnection(record, workspace);
     throw new AppError("already_exists", "An integration connection of this name exists already.");
   }
 

@@ -1,5 +1,6 @@
 // Queries about integration connections.
-import type { Database } from "../db/database.ts";
+import type { Database, Queries } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import { type ConnectionRecord, type ConnectionRow, fromRow, toRow } from "./record.ts";
 
 export type ConnectionStore = ReturnType<typeof createConnectionStore>;
@@ -30,15 +31,6 @@ function createReads(database: Database) {
         .execute();
       return rows.map(fromRow);
     },
-
-    async count(workspaceId: string): Promise<number> {
-      const { count } = await kysely
-        .selectFrom("integration_connections")
-        .select((select) => select.fn.countAll<number | string>().as("count"))
-        .where("workspace_id", "=", workspaceId)
-        .executeTakeFirstOrThrow();
-      return Number(count);
-    },
   };
 }
 
@@ -46,16 +38,10 @@ function createReads(database: Database) {
 function createChanges(database: Database) {
   const { kysely } = database;
   return {
-    /** Whether the name was free. */
-    async insert(record: ConnectionRecord): Promise<boolean> {
-      const inserted = await kysely
-        .insertInto("integration_connections")
-        .values(toRow(record))
-        .onConflict((conflict) => conflict.columns(["workspace_id", "name"]).doNothing())
-        .returning("id")
-        .executeTakeFirst();
-      if (inserted !== undefined) await database.flush();
-      return inserted !== undefined;
+    async insert(record: ConnectionRecord, max: number): Promise<"inserted" | "taken" | "full"> {
+      const outcome = await database.transact((queries) => insert(queries, record, max));
+      if (outcome === "inserted") await database.flush();
+      return outcome;
     },
 
     /** Whether it still had the revision before this one, and so was replaced. */
@@ -84,4 +70,21 @@ function createChanges(database: Database) {
       return removed !== undefined;
     },
   };
+}
+
+async function insert(queries: Queries, record: ConnectionRecord, max: number): Promise<"inserted" | "taken" | "full"> {
+  await lockWorkspace(queries, record.workspaceId);
+  const { count } = await queries
+    .selectFrom("integration_connections")
+    .select((select) => select.fn.countAll<number | string>().as("count"))
+    .where("workspace_id", "=", record.workspaceId)
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= max) return "full";
+  const inserted = await queries
+    .insertInto("integration_connections")
+    .values(toRow(record))
+    .onConflict((conflict) => conflict.columns(["workspace_id", "name"]).doNothing())
+    .returning("id")
+    .executeTakeFirst();
+  return inserted === undefined ? "taken" : "inserted";
 }

@@ -1,6 +1,7 @@
 // Queries about policies.
 import type { PolicySpec } from "../../contract/policy.ts";
 import type { Database } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { PoliciesTable } from "../db/tables/policies.ts";
 
 export type PolicyRecord = {
@@ -42,6 +43,7 @@ export function createPolicyStore(database: Database) {
     },
     async insert(record: PolicyRecord, max: number): Promise<"inserted" | "taken" | "full"> {
       const outcome = await database.transact(async (queries) => {
+        await lockWorkspace(queries, record.workspaceId);
         const { count } = await queries
           .selectFrom("policies")
           .select((select) => select.fn.countAll<number | string>().as("count"))
@@ -91,15 +93,15 @@ function createCoverage(database: Database) {
   const sandboxes = database.prepareRead<{ name: string }>(
     "select name from sandboxes where workspace_id = ? and holds_name = 1 order by name limit 1000",
   );
-  const sandboxCount = database.prepareRead<{ count: number | string }>(
-    "select count(*) as count from sandboxes where workspace_id = ? and holds_name = 1",
+  const usage = database.prepareRead<{ sandboxes: number }>(
+    "select sandboxes from workspace_usage where workspace_id = ?",
   );
   return {
     async sandboxNames(workspaceId: string): Promise<string[]> {
       return (await sandboxes.all(workspaceId)).map(({ name }) => name);
     },
     async countSandboxes(workspaceId: string): Promise<number> {
-      return Number((await sandboxCount.first(workspaceId))?.count ?? 0);
+      return (await usage.first(workspaceId))?.sandboxes ?? 0;
     },
   };
 }

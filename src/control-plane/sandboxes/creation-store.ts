@@ -39,9 +39,12 @@ export function createCreationStore(database: Database) {
       return row && { fingerprint: row.fingerprint, sandboxId: row.sandbox_id, sealedAnswer: row.sealed_answer };
     },
 
-    /** Records the sandbox and, with a key, that the key stands for it. Throws `QUOTA_EXCEEDED`, and then nothing is recorded. */
+    /**
+     * Records the sandbox and, with a key, that the key stands for it. Throws `QUOTA_EXCEEDED`, and then nothing is recorded. A loss
+     * of power before `complete` may undo it: then there is an instance without a record, which is deleted.
+     */
     insert(record: SandboxRecord, terms: InsertTerms): Promise<InsertOutcome> {
-      return database.transact((queries) => insert(queries, record, terms));
+      return database.transactUnflushed((queries) => insert(queries, record, terms));
     },
 
     /**
@@ -102,7 +105,7 @@ async function insert(
   // After the name is taken: whoever still held it has failed by then, and none that fails later can have held it.
   const replaced = await replaceFailed(queries, record);
   const { id, workspaceId, revision, createdAt: time, status, spec } = record;
-  await recordConnections(queries, { id, workspaceId }, connections);
+  await addConnections(queries, { id, workspaceId }, connections);
   await appendEvent(queries, id, { revision, time, status });
   // Last: other creations of the workspace wait for its row until this transaction ends.
   await takeUsage(queries, workspaceId, { sandboxes: 1, memoryMb: spec.runtime?.memory ?? 0 }, limits);
@@ -148,12 +151,20 @@ async function takeKey(
   throw new AppError("conflict", "The Idempotency-Key is in use by other requests.");
 }
 
-export async function recordConnections(
+export async function replaceConnections(
   queries: Queries,
   { id, workspaceId }: Pick<SandboxRecord, "id" | "workspaceId">,
   connections: readonly string[],
 ): Promise<void> {
   await queries.deleteFrom("sandbox_connections").where("sandbox_id", "=", id).execute();
+  await addConnections(queries, { id, workspaceId }, connections);
+}
+
+async function addConnections(
+  queries: Queries,
+  { id, workspaceId }: Pick<SandboxRecord, "id" | "workspaceId">,
+  connections: readonly string[],
+): Promise<void> {
   if (connections.length === 0) return;
   const rows = connections.map((name) => ({ workspace_id: workspaceId, connection_name: name, sandbox_id: id }));
   await queries.insertInto("sandbox_connections").values(rows).execute();

@@ -3,7 +3,7 @@
 import type { InfrastructureError } from "../../contract/host.ts";
 import { allows, statusesThatAllow } from "../../contract/sandbox-status.ts";
 import type { Database, Queries } from "../db/database.ts";
-import { recordConnections } from "./creation-store.ts";
+import { replaceConnections } from "./creation-store.ts";
 import { fromRow, type SandboxRecord, searchTextOf } from "./record.ts";
 import { appendEvent } from "./store.ts";
 import { adjustUsage, takeUsage, type UsageLimits } from "./usage.ts";
@@ -130,7 +130,7 @@ async function switchOver(
   if (row === undefined) return undefined;
   const { workspace_id: workspaceId, revision, updated_at: time, status } = row;
   await adjustUsage(queries, workspaceId, { sandboxes: 0, memoryMb: memoryMb - waiting.memory_mb });
-  await recordConnections(queries, { id, workspaceId }, connections);
+  await replaceConnections(queries, { id, workspaceId }, connections);
   await appendEvent(queries, id, { revision, time, status, message: rebuilt });
   return fromRow(row);
 }

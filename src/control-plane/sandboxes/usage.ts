@@ -8,44 +8,51 @@ export type Usage = { sandboxes: number; memoryMb: number };
 /** The most of each that a workspace may have. */
 export type UsageLimits = Usage;
 
-/** Takes it, or throws `QUOTA_EXCEEDED` and so undoes the transaction. */
+/** Takes it, or throws `QUOTA_EXCEEDED` and so undoes the transaction. One statement: others wait for the row until the commit. */
 export async function takeUsage(
   queries: Queries,
   workspaceId: string,
-  { sandboxes, memoryMb }: Usage,
+  wanted: Usage,
   limits: UsageLimits,
 ): Promise<void> {
-  await ensureRow(queries, workspaceId);
-  let update = queries
-    .updateTable("workspace_usage")
-    .set((set) => ({
-      sandboxes: set("sandboxes", "+", sandboxes),
-      memory_mb: set("memory_mb", "+", memoryMb),
-    }))
-    .where("workspace_id", "=", workspaceId)
-    .where("memory_mb", "<=", limits.memoryMb - memoryMb);
+  const { sandboxes, memoryMb } = wanted;
   // A limit that was lowered below what is there is in the way of more, not of what is there.
-  if (sandboxes > 0) update = update.where("sandboxes", "<=", limits.sandboxes - sandboxes);
-  const taken = await update.returning("workspace_id").executeTakeFirst();
-  if (taken === undefined) throw exceeded(await read(queries, workspaceId), { sandboxes, memoryMb }, limits);
+  const othersMax = sandboxes > 0 ? limits.sandboxes - sandboxes : closed;
+  const othersMaxMb = limits.memoryMb - memoryMb;
+  const fits = othersMax >= 0 && othersMaxMb >= 0;
+  const taken = fits && (await add(queries, workspaceId, wanted, { othersMax, othersMaxMb }));
+  if (!taken) throw exceeded(await read(queries, workspaceId), wanted, limits);
 }
 
 /** Adds or gives back what needs no permission. */
-export async function adjustUsage(
+export async function adjustUsage(queries: Queries, workspaceId: string, change: Usage): Promise<void> {
+  if (change.sandboxes === 0 && change.memoryMb === 0) return;
+  await add(queries, workspaceId, change, undefined);
+}
+
+/** Whether it was added: with bounds, only to a usage within them. */
+async function add(
   queries: Queries,
   workspaceId: string,
   { sandboxes, memoryMb }: Usage,
-): Promise<void> {
-  if (sandboxes === 0 && memoryMb === 0) return;
-  await ensureRow(queries, workspaceId);
-  await queries
-    .updateTable("workspace_usage")
-    .set((set) => ({
-      sandboxes: set("sandboxes", "+", sandboxes),
-      memory_mb: set("memory_mb", "+", memoryMb),
-    }))
-    .where("workspace_id", "=", workspaceId)
-    .execute();
+  bounds: { othersMax: number; othersMaxMb: number } | undefined,
+): Promise<boolean> {
+  const row = await queries
+    .insertInto("workspace_usage")
+    .values({ workspace_id: workspaceId, sandboxes, memory_mb: memoryMb })
+    .onConflict((conflict) => {
+      const update = conflict.column("workspace_id").doUpdateSet((set) => ({
+        sandboxes: set("workspace_usage.sandboxes", "+", set.ref("excluded.sandboxes")),
+        memory_mb: set("workspace_usage.memory_mb", "+", set.ref("excluded.memory_mb")),
+      }));
+      if (bounds === undefined) return update;
+      return update
+        .where("workspace_usage.sandboxes", "<=", bounds.othersMax)
+        .where("workspace_usage.memory_mb", "<=", bounds.othersMaxMb);
+    })
+    .returning("workspace_id")
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /** More than any limit: nothing fits in beside it. */
@@ -86,8 +93,8 @@ async function read(queries: Queries, workspaceId: string): Promise<Usage> {
     .selectFrom("workspace_usage")
     .select(["sandboxes", "memory_mb"])
     .where("workspace_id", "=", workspaceId)
-    .executeTakeFirstOrThrow();
-  return { sandboxes: row.sandboxes, memoryMb: Number(row.memory_mb) };
+    .executeTakeFirst();
+  return { sandboxes: row?.sandboxes ?? 0, memoryMb: Number(row?.memory_mb ?? 0) };
 }
 
 function exceeded(used: Usage, wanted: Usage, limits: UsageLimits): AppError {

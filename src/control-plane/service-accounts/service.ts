@@ -63,9 +63,6 @@ export function createServiceAccountService({
     async create(caller: Caller, input: ServiceAccountInput): Promise<NewServiceAccount> {
       const role = input.role ?? "member";
       requireAllOf(role, caller);
-      if ((await store.count(caller.workspaceId)) >= serviceAccountsMax) {
-        throw new AppError("conflict", `A workspace has at most ${serviceAccountsMax} service accounts.`);
-      }
       const secret = generateSecret("clientSecret");
       const now = new Date().toISOString();
       const row: ServiceAccountsTable = {
@@ -80,7 +77,9 @@ export function createServiceAccountService({
         created_by: caller.principalName,
         updated_by: caller.principalName,
       };
-      await store.insert(row);
+      if (!(await store.insert(row, serviceAccountsMax))) {
+        throw new AppError("conflict", `A workspace has at most ${serviceAccountsMax} service accounts.`);
+      }
       return { ...present(row), client_secret: secret };
     },
     async update(caller: Caller, clientId: string, input: ServiceAccountChanges): Promise<ServiceAccount> {

@@ -1,7 +1,8 @@
 // Queries about service accounts.
 import type { Insertable, Updateable } from "kysely";
 import type { Role } from "../auth/scopes.ts";
-import type { Database } from "../db/database.ts";
+import type { Database, Queries } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { ServiceAccountsTable } from "../db/tables/service-accounts.ts";
 
 export type ServiceAccountStore = ReturnType<typeof createServiceAccountStore>;
@@ -37,17 +38,17 @@ export function createServiceAccountStore(database: Database) {
         .orderBy("id")
         .limit(limit)
         .execute(),
-    async count(workspaceId: string): Promise<number> {
-      const { count } = await kysely
-        .selectFrom("service_accounts")
-        .select((select) => select.fn.countAll().as("count"))
-        .where("workspace_id", "=", workspaceId)
-        .executeTakeFirstOrThrow();
-      return Number(count);
-    },
-    async insert(row: Insertable<ServiceAccountsTable>): Promise<void> {
-      await kysely.insertInto("service_accounts").values(row).execute();
+    count: (workspaceId: string): Promise<number> => count(kysely, workspaceId),
+    /** False when the workspace has `max` already. */
+    async insert(row: Insertable<ServiceAccountsTable>, max: number): Promise<boolean> {
+      const inserted = await database.transact(async (queries) => {
+        await lockWorkspace(queries, row.workspace_id);
+        if ((await count(queries, row.workspace_id)) >= max) return false;
+        await queries.insertInto("service_accounts").values(row).execute();
+        return true;
+      });
       await database.flush();
+      return inserted;
     },
     async update(
       workspaceId: string,
@@ -76,4 +77,13 @@ export function createServiceAccountStore(database: Database) {
       return row;
     },
   };
+}
+
+async function count(queries: Queries, workspaceId: string): Promise<number> {
+  const row = await queries
+    .selectFrom("service_accounts")
+    .select((select) => select.fn.countAll().as("count"))
+    .where("workspace_id", "=", workspaceId)
+    .executeTakeFirstOrThrow();
+  return Number(row.count);
 }

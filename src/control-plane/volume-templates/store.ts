@@ -2,6 +2,7 @@
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import type { Database, Queries } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import { type AwaitedVersion, awaitVersion } from "./awaited-version.ts";
 import { type TemplateDraft, type TemplateRecord, type TemplateRow, toColumns, type VersionRow } from "./record.ts";
 
@@ -209,18 +210,6 @@ async function acceptObject(
     .returning("version_id")
     .executeTakeFirst();
   return changed === undefined ? "gone" : "ready";
-}
-
-/** Changes to one workspace's templates come one after the other on every database, so that limits hold. */
-async function lockWorkspace(queries: Queries, workspaceId: string): Promise<void> {
-  const found = await queries
-    .updateTable("workspaces")
-    .set((set) => ({ name: set.ref("name") }))
-    .where("id", "=", workspaceId)
-    .where("deleted_at", "is", null)
-    .returning("id")
-    .executeTakeFirst();
-  if (found === undefined) throw new AppError("not_found", "There is no such workspace.");
 }
 
 async function changeTemplate(queries: Queries, change: Change, mode: "create" | "upsert"): Promise<Changed> {
