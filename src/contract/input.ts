@@ -15,6 +15,8 @@ type SchemaNode = {
   properties?: Record<string, SchemaNode>;
   items?: SchemaNode;
   additionalProperties?: unknown;
+  maxItems?: number;
+  maxProperties?: number;
   rule?: string;
 };
 
@@ -36,22 +38,37 @@ export function compileInput<Schema extends TSchema>(
   };
 }
 
-/** The walk follows the schema, so that hostile nesting in members nobody declared costs nothing. */
+/**
+ * The walk follows the schema, so that hostile nesting in members nobody declared costs nothing. Of what is more than a schema allows it takes
+ * one too many: enough to be refused, and the rest is not looked at.
+ */
 function pickDeclared(schema: SchemaNode, value: unknown): unknown {
   if (schema.type === "array" && Array.isArray(value)) {
-    return schema.items === undefined ? value : value.map((item) => pickDeclared(schema.items!, item));
+    const items = value.slice(0, (schema.maxItems ?? Number.POSITIVE_INFINITY) + 1);
+    return schema.items === undefined ? items : items.map((item) => pickDeclared(schema.items!, item));
   }
   if (schema.type !== "object" || typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const given = value as Record<string, unknown>;
   const picked: Record<string, unknown> = {};
   if (schema.properties === undefined || schema.additionalProperties === false) {
-    for (const [key, member] of Object.entries(given)) if (member !== null) define(picked, key, member);
+    let left = countAllowed(schema) + 1;
+    for (const key in given) {
+      if (left === 0) break;
+      if (!Object.hasOwn(given, key) || given[key] === null) continue;
+      define(picked, key, given[key]);
+      left--;
+    }
   }
   for (const [key, memberSchema] of Object.entries(schema.properties ?? {})) {
     if (!Object.hasOwn(given, key) || given[key] === null) continue;
     define(picked, key, pickDeclared(memberSchema, given[key]));
   }
   return picked;
+}
+
+/** How many members an object may have that has no unknown ones, or a map. */
+function countAllowed({ properties, maxProperties = Number.POSITIVE_INFINITY }: SchemaNode): number {
+  return properties === undefined ? maxProperties : Object.keys(properties).length;
 }
 
 /** Plain assignment would run the setter of `__proto__`. */
