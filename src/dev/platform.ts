@@ -95,7 +95,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     directory: controlPlane.directory,
     host,
     pathPrefix,
-    sandboxDomain: settings.CATNAP_SANDBOX_DOMAIN,
+    sandboxDomain: config.address.sandboxDomain,
+    isSecure: config.address.scheme === "https",
     log,
   });
   listener.serve({

@@ -1,6 +1,7 @@
 // Finds the credential of a request and takes it out, so that nothing behind the edge ever sees it.
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "./gateway-error.ts";
+import { removeHeaders } from "./request-headers.ts";
 
 const platformHeaders = ["x-blaxel-authorization", "x-blaxel-workspace", "x-blaxel-preview-token"];
 
@@ -14,24 +15,12 @@ export function takeCredential(request: IncomingMessage): string {
   const credential = own ?? general;
   const removed = new Set(platformHeaders);
   if (own === undefined || own === general) removed.add("authorization");
-  removeHeaders(request, removed);
+  removeHeaders(request, (name) => removed.has(name));
   if (credential === undefined) throw new GatewayError("AUTHENTICATION_REQUIRED", "The request carries no credential.");
   return credential;
 }
 
-function bearer(value: string | string[] | undefined): string | undefined {
+export function bearer(value: string | string[] | undefined): string | undefined {
   if (typeof value !== "string") return undefined;
   return /^Bearer +([\x21-\x7e]{1,4096}) *$/i.exec(value)?.[1];
-}
-
-function removeHeaders(request: IncomingMessage, names: ReadonlySet<string>): void {
-  for (const name of names) delete request.headers[name];
-  const { rawHeaders } = request;
-  let kept = 0;
-  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    if (names.has(rawHeaders[index]!.toLowerCase())) continue;
-    rawHeaders[kept++] = rawHeaders[index]!;
-    rawHeaders[kept++] = rawHeaders[index + 1]!;
-  }
-  rawHeaders.length = kept;
 }

@@ -9,6 +9,8 @@ const gatewayErrors = {
   WORKLOAD_UNAVAILABLE: [404, true, "Wait a moment and repeat the request."],
   AUTHENTICATION_REQUIRED: [401, false, "Send an API key as 'Authorization: Bearer <key>'."],
   AUTHENTICATION_FAILED: [401, false, "Use a valid API key or token."],
+  PREVIEW_TOKEN_REQUIRED: [401, false, "Send a token of the preview as X-Blaxel-Preview-Token or ?bl_preview_token=."],
+  PREVIEW_TOKEN_INVALID: [401, false, "Ask for a new token of the preview."],
   FORBIDDEN: [403, false, "Ask an administrator of the workspace."],
   BAD_REQUEST: [400, false, "Correct the request."],
   INTERNAL: [500, true, "Repeat the request; the platform's log has the reason."],
@@ -50,8 +52,12 @@ function render(error: GatewayError, request: IncomingMessage) {
     "x-blaxel-source": "platform",
     "server-timing": timingOf(request).header(),
   };
-  if (status === 401) headers["www-authenticate"] = 'Bearer realm="catnap"';
+  if (status === 401) headers["www-authenticate"] = `${schemeOf(error.code)} realm="catnap"`;
   return { status, headers, body };
+}
+
+function schemeOf(code: GatewayErrorCode): string {
+  return code.startsWith("PREVIEW_") ? "X-Blaxel-Preview-Token" : "Bearer";
 }
 
 export function sendGatewayError(error: GatewayError, request: IncomingMessage, response: ServerResponse): void {

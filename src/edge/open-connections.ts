@@ -6,10 +6,15 @@ import { GatewayError, type GatewayErrorCode } from "./gateway-error.ts";
 export const recheckIntervalMs = 15_000;
 
 /** Anything else, such as a database that is away, says nothing about the credential. */
-const endsIt: readonly GatewayErrorCode[] = ["AUTHENTICATION_FAILED", "FORBIDDEN", "WORKLOAD_NOT_FOUND"];
+const endsIt: readonly GatewayErrorCode[] = [
+  "AUTHENTICATION_FAILED",
+  "PREVIEW_TOKEN_INVALID",
+  "FORBIDDEN",
+  "WORKLOAD_NOT_FOUND",
+];
 
 /** The answer to a request, or the socket of a tunnel. */
-type Connection = { closed: boolean; once(event: "close", listener: () => void): unknown; destroy(): unknown };
+export type Connection = { closed: boolean; once(event: "close", listener: () => void): unknown; destroy(): unknown };
 
 /** Throws a GatewayError when the caller may not be connected. */
 type Recheck = () => Promise<unknown>;

@@ -6,6 +6,7 @@ import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
 import { GatewayError, refuseUpgrade, sendGatewayError } from "./gateway-error.ts";
 import { OpenConnections } from "./open-connections.ts";
+import { Previews } from "./previews/previews.ts";
 import { findHostAddress, resolveTarget } from "./resolve.ts";
 
 export type EdgeOptions = {
@@ -13,20 +14,23 @@ export type EdgeOptions = {
   host: Pick<Host, "handle" | "upgrade">;
   pathPrefix: string;
   sandboxDomain: string | undefined;
+  /** Callers reach the platform by `https`. */
+  isSecure?: boolean;
   log: Logger;
   /** For tests; see OpenConnections. */
   recheckIntervalMs?: number;
 };
 
 export type Edge = {
-  /** Whether the request names a sandbox in its Host: then every path of it is the sandbox's. */
+  /** Whether the request names a sandbox or a preview in its Host: then every path of it is the sandbox's. */
   owns(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 };
 
 export function createEdge(options: EdgeOptions): Edge {
-  const { host, log } = options;
+  const { host, log, isSecure = false } = options;
+  const previews = new Previews({ ...options, isSecure });
   const open = new OpenConnections({ log, intervalMs: options.recheckIntervalMs });
 
   const asGatewayError = (error: unknown): GatewayError => {
@@ -36,9 +40,16 @@ export function createEdge(options: EdgeOptions): Edge {
   };
 
   return {
-    owns: (request) => findHostAddress(request, options.sandboxDomain) !== undefined,
+    owns: (request) => findHostAddress(request, options.sandboxDomain) !== undefined || previews.owns(request),
     handle(request, response) {
       timingOf(request);
+      const preview = previews.findAddress(request);
+      if (preview !== undefined) {
+        previews
+          .handle(preview, request, response)
+          .catch((error: unknown) => sendGatewayError(asGatewayError(error), request, response));
+        return;
+      }
       if (isBarePreflight(request)) return answerPreflight(request, response);
       resolveTarget(request, options).then(
         ({ instanceId, rest, recheck }) => {
@@ -52,6 +63,13 @@ export function createEdge(options: EdgeOptions): Edge {
     upgrade(request, socket, head) {
       timingOf(request);
       socket.on("error", (error) => log.debug({ err: error }, "upgraded connection failed"));
+      const preview = previews.findAddress(request);
+      if (preview !== undefined) {
+        previews
+          .upgrade(preview, request, socket, head)
+          .catch((error: unknown) => refuseUpgrade(asGatewayError(error), request, socket));
+        return;
+      }
       resolveTarget(request, options).then(
         ({ instanceId, rest, recheck }) => {
           request.url = rest;

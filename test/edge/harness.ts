@@ -1,13 +1,14 @@
 // The platform's listener and edge in front of a host that tells what reached it; requests are written to the connection byte by byte.
 import { once } from "node:events";
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect } from "node:net";
+import type { Duplex } from "node:stream";
 import type { Directory, PreviewRoute } from "../../src/contract/host.ts";
 import { AppError } from "../../src/core/errors.ts";
 import { createLogger } from "../../src/core/log.ts";
 import { timingOf } from "../../src/core/timing.ts";
 import { listenerLimits, openListener } from "../../src/dev/listener.ts";
-import { createEdge } from "../../src/edge/server.ts";
+import { createEdge, type EdgeOptions } from "../../src/edge/server.ts";
 
 export const apiKey = "key-of-main";
 export const auth = `authorization: Bearer ${apiKey}`;
@@ -52,7 +53,17 @@ export type TestEdge = AsyncDisposable & {
   ask(head: readonly string[], body?: string): Promise<Answer>;
 };
 
-export async function startEdge(limits: Partial<typeof listenerLimits> = {}): Promise<TestEdge> {
+export type TestEdgeOptions = Pick<Partial<EdgeOptions>, "isSecure" | "recheckIntervalMs"> & {
+  /** Instead of an answer that names the instance. */
+  answer?: (response: ServerResponse) => void;
+  /** Instead of ending the tunnel at once. */
+  tunnel?: (socket: Duplex) => void;
+};
+
+export async function startEdge(
+  limits: Partial<typeof listenerLimits> = {},
+  { answer, tunnel, ...options }: TestEdgeOptions = {},
+): Promise<TestEdge> {
   const listener = await openListener("127.0.0.1:0", { ...listenerLimits, ...limits });
   const arrivals: Arrival[] = [];
   const arrived = async (sandbox: string, request: IncomingMessage): Promise<Arrival> => {
@@ -67,15 +78,21 @@ export async function startEdge(limits: Partial<typeof listenerLimits> = {}): Pr
     host: {
       handle: (instanceId, request, response) => {
         arrived(instanceId, request).then(
-          () => response.setHeader("server-timing", timingOf(request).header()).end(`from ${instanceId}`),
+          () => {
+            response.setHeader("server-timing", timingOf(request).header());
+            if (answer === undefined) response.end(`from ${instanceId}`);
+            else answer(response);
+          },
           () => response.destroy(),
         );
       },
       upgrade: (instanceId, request, socket) => {
         void arrived(instanceId, request);
+        if (tunnel !== undefined) return tunnel(socket);
         socket.end(`HTTP/1.1 101 Switching Protocols\r\nserver-timing: ${timingOf(request).header()}\r\n\r\n`);
       },
     },
+    ...options,
     pathPrefix: "/run",
     sandboxDomain: "sandboxes.test",
     log: createLogger("silent"),

@@ -1,0 +1,254 @@
+// Previews at the edge: which address leads where, who is let in, and what the program inside and the caller are told of each other.
+import assert from "node:assert/strict";
+import { after, before, beforeEach, test } from "node:test";
+import type { PreviewRoute } from "../../src/contract/host.ts";
+import { type Answer, apiKey, codeOf, parseAnswer, previews, startEdge, type TestEdge, tokens } from "./harness.ts";
+
+const made = "abcdefghijklmnopqrstuvwxyz";
+const host = "shop-w1.preview.sandboxes.test";
+const good = "pt_good";
+
+const web: PreviewRoute = {
+  previewId: "p1",
+  instanceId: "box",
+  status: "DEPLOYED",
+  enabled: true,
+  port: 3000,
+  isPublic: false,
+  requestHeaders: {},
+  responseHeaders: {},
+};
+
+let edge: TestEdge;
+before(async () => {
+  edge = await startEdge();
+});
+after(() => edge[Symbol.asyncDispose]());
+beforeEach(() => {
+  previews.clear();
+  tokens.clear();
+  previews.set("shop-w1", web).set(made, { ...web, previewId: "p2", isPublic: true });
+  tokens.add(`p1 ${good}`);
+});
+
+/** By path form on a public preview unless told otherwise. */
+function ask(target: string, ...headers: string[]): Promise<Answer> {
+  const own = headers.some((header) => header.startsWith("host:")) ? [] : ["host: 127.0.0.1"];
+  return edge.ask([`GET ${target} HTTP/1.1`, ...own, ...headers]);
+}
+
+function askHost(target: string, ...headers: string[]): Promise<Answer> {
+  return ask(target, `host: ${host}`, ...headers);
+}
+
+const sent = (name: string): string[] => {
+  const { rawHeaders } = edge.arrivals.at(-1)!;
+  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]!.toLowerCase() === name);
+};
+
+const reaching: [target: string, url: string][] = [
+  ["", "/port/3000/"],
+  ["/", "/port/3000/"],
+  ["?a=b", "/port/3000/?a=b"],
+  ["/a%2Fb//c?d#", "/port/3000/a%2Fb//c?d#"],
+  ["/../../v0/sandboxes", "/port/3000/../../v0/sandboxes"],
+  ["/port/22/x", "/port/3000/port/22/x"],
+  ["/v0/sandboxes", "/port/3000/v0/sandboxes"],
+  ["/?a=1&bl_preview_token=x&b=2", "/port/3000/?a=1&b=2"],
+  ["/?bl%5fpreview_token=x&bl_preview_token", "/port/3000/"],
+  ["/?a=%zz&bl_preview_tokens=x", "/port/3000/?a=%zz&bl_preview_tokens=x"],
+];
+
+for (const [target, url] of reaching) {
+  test(`${target || "nothing"} below a public preview reaches its port`, async () => {
+    assert.equal((await ask(`/run/preview/${made}${target}`)).body, "from box");
+    assert.equal(edge.arrivals.at(-1)?.url, url);
+  });
+}
+
+const nowhere: [target: string, host: string][] = [
+  [`/run/preview/${"z".repeat(26)}/`, "x"],
+  ["/run/preview/unknown-w1/", "x"],
+  ["/", "unknown-w1.preview.sandboxes.test"],
+  ["/v0/sandboxes", "unknown-w1.preview.sandboxes.test"],
+  ["/v0/sandboxes", "preview.preview.sandboxes.test"],
+  ["/", "a.b.preview.sandboxes.test"],
+  ["/", ".preview.sandboxes.test"],
+  ["/", `${"x".repeat(64)}.preview.sandboxes.test`],
+  ["/", "shop_w1.preview.sandboxes.test"],
+];
+
+for (const [target, name] of nowhere) {
+  test(`${name}${target} is no preview, and nothing of the platform either`, async () => {
+    const answer = await ask(target, `host: ${name}`);
+    assert.deepEqual([answer.status, codeOf(answer)], [404, "WORKLOAD_NOT_FOUND"]);
+  });
+}
+
+test("a host below the previews' domain leads to its preview whatever its case, port and final dot", async () => {
+  for (const name of [host, host.toUpperCase(), `${host}:4000`, `${host}.`]) {
+    const answer = await ask("/v0/x", `host: ${name}`, `x-blaxel-preview-token: ${good}`);
+    assert.equal(answer.body, "from box", name);
+    assert.equal(edge.arrivals.at(-1)?.url, "/port/3000/v0/x");
+  }
+});
+
+test("a workspace called preview keeps its sandboxes' addresses, and a region its hosts", async () => {
+  assert.equal(codeOf(await ask("/run/preview/sandboxes/box/")), "AUTHENTICATION_REQUIRED");
+  assert.equal(codeOf(await ask("/", "host: sbx-box-w1.preview.sandboxes.test")), "AUTHENTICATION_REQUIRED");
+});
+
+const refusals: [what: string, target: string, headers: string[], code: string][] = [
+  ["nothing", "/", [], "PREVIEW_TOKEN_REQUIRED"],
+  ["the platform's key", "/", [`authorization: Bearer ${apiKey}`], "PREVIEW_TOKEN_REQUIRED"],
+  ["the platform's key as token", "/", [`x-blaxel-preview-token: ${apiKey}`], "PREVIEW_TOKEN_INVALID"],
+  ["an unknown token", "/", ["x-blaxel-preview-token: pt_bad"], "PREVIEW_TOKEN_INVALID"],
+  [
+    "an empty header and a good query",
+    `/?bl_preview_token=${good}`,
+    ["x-blaxel-preview-token:"],
+    "PREVIEW_TOKEN_INVALID",
+  ],
+  [
+    "a bad header and a good query",
+    `/?bl_preview_token=${good}`,
+    ["x-blaxel-preview-token: x"],
+    "PREVIEW_TOKEN_INVALID",
+  ],
+  ["two headers", "/", [`x-blaxel-preview-token: ${good}`, "x-blaxel-preview-token: x"], "PREVIEW_TOKEN_INVALID"],
+  ["a bad query before a good one", `/?bl_preview_token=x&bl_preview_token=${good}`, [], "PREVIEW_TOKEN_INVALID"],
+  [
+    "a bad query and a good cookie",
+    "/?bl_preview_token=x",
+    [`cookie: catnap-preview=${good}`],
+    "PREVIEW_TOKEN_INVALID",
+  ],
+  ["a token in the fragment of a path", `/%3Fbl_preview_token=${good}`, [], "PREVIEW_TOKEN_REQUIRED"],
+  ["another program's cookie", "/", [`cookie: xcatnap-preview=${good}`], "PREVIEW_TOKEN_REQUIRED"],
+  ["a very long token", `/?bl_preview_token=${"x".repeat(5_000)}`, [], "PREVIEW_TOKEN_INVALID"],
+  [
+    "a cookie that another preview's page makes the browser send",
+    "/",
+    [`cookie: catnap-preview=${good}`, "sec-fetch-site: same-site", "sec-fetch-mode: cors"],
+    "PREVIEW_TOKEN_REQUIRED",
+  ],
+  [
+    "the same in a browser that does not say so",
+    "/",
+    [`cookie: catnap-preview=${good}`, "origin: http://evil-w1.preview.sandboxes.test"],
+    "PREVIEW_TOKEN_REQUIRED",
+  ],
+];
+
+for (const [what, target, headers, code] of refusals) {
+  for (const upgrade of [[], ["connection: upgrade", "upgrade: websocket"]]) {
+    test(`${what} does not open a private preview${upgrade.length > 0 ? " to a tunnel" : ""}`, async () => {
+      const before = edge.arrivals.length;
+      const lines = [`GET ${target} HTTP/1.1`, `host: ${host}`, ...headers, ...upgrade];
+      if (upgrade.length === 0) lines.push("connection: close");
+      const answer = parseAnswer(await edge.raw(`${lines.join("\r\n")}\r\n\r\n`));
+      assert.deepEqual([answer.status, codeOf(answer)], [401, code]);
+      assert.equal(answer.headers["www-authenticate"], 'X-Blaxel-Preview-Token realm="catnap"');
+      assert.equal(edge.arrivals.length, before);
+    });
+  }
+}
+
+const opening: [what: string, target: string, headers: string[], url: string][] = [
+  ["a header", "/a?b", [`X-BLAXEL-Preview-Token: ${good}`], "/port/3000/a?b"],
+  ["the query", `/a?b&bl_preview_token=${good}&c`, [], "/port/3000/a?b&c"],
+  ["the query, escaped", `/?bl%5Fpreview%5Ftoken=pt%5Fgood`, [], "/port/3000/"],
+  ["a cookie", "/", [`cookie: a=1; catnap-preview=${good}; b=2`], "/port/3000/"],
+  ["a cookie beside a planted one", "/", [`cookie: catnap-preview=x; catnap-preview=${good}`], "/port/3000/"],
+  ["a cookie of its own page", "/", [`cookie: catnap-preview=${good}`, `origin: http://${host}`], "/port/3000/"],
+  [
+    "a cookie when a page of elsewhere links to it",
+    "/",
+    [`cookie: catnap-preview=${good}`, "sec-fetch-site: cross-site", "sec-fetch-mode: navigate"],
+    "/port/3000/",
+  ],
+];
+
+for (const [what, target, headers, url] of opening) {
+  test(`a token in ${what} opens a private preview and is taken out`, async () => {
+    const answer = await askHost(target, ...headers, "x-blaxel-other: x");
+    assert.equal(answer.body, "from box");
+    const arrival = edge.arrivals.at(-1)!;
+    assert.equal(arrival.url, url);
+    assert.ok(!JSON.stringify(arrival).includes("good"), JSON.stringify(arrival));
+    assert.ok(!JSON.stringify(arrival).toLowerCase().includes("x-blaxel"));
+  });
+}
+
+test("a token of one preview opens no other", async () => {
+  previews.set("other-w1", { ...web, previewId: "p3" });
+  const answer = await ask("/", "host: other-w1.preview.sandboxes.test", `x-blaxel-preview-token: ${good}`);
+  assert.equal(codeOf(answer), "PREVIEW_TOKEN_INVALID");
+});
+
+test("the program's own credentials and cookies reach it, the platform's never do", async () => {
+  const token = `x-blaxel-preview-token: ${good}`;
+  await askHost("/", token, "authorization: Bearer own", "cookie: a=1; b=2");
+  assert.deepEqual([sent("authorization"), sent("cookie")], [["Bearer own"], ["a=1; b=2"]]);
+  await askHost("/", token, "authorization: Basic b3duOm93bg==");
+  assert.deepEqual(sent("authorization"), ["Basic b3duOm93bg=="]);
+  const basic = Buffer.from(`user:${apiKey}`).toString("base64");
+  for (const platform of [`Bearer ${apiKey}`, `bearer   ${apiKey} `, `Basic ${basic}`]) {
+    await askHost(
+      "/",
+      token,
+      `authorization: ${platform}`,
+      "X-Blaxel-Authorization: Bearer x",
+      "x-blaxel-workspace: main",
+    );
+    assert.ok(!edge.arrivals.at(-1)!.rawHeaders.some((text) => /x-blaxel|key-of|^basic/i.test(text)));
+  }
+});
+
+test("below a path of the platform no cookie goes in or out", async () => {
+  await ask(`/run/preview/${made}/`, "cookie: _session=platform; other-preview=1");
+  assert.deepEqual(sent("cookie"), []);
+});
+
+test("the address is told as it is, whatever the caller claims of it", async () => {
+  await askHost(
+    "/",
+    `x-blaxel-preview-token: ${good}`,
+    "x-forwarded-host: evil",
+    "x-forwarded-proto: gopher",
+    "x-forwarded-prefix: /evil",
+  );
+  assert.deepEqual(
+    [sent("x-forwarded-host"), sent("x-forwarded-proto"), sent("x-forwarded-prefix")],
+    [[host], ["http"], []],
+  );
+  await askHost("/", `x-blaxel-preview-token: ${good}`, `referer: http://${host}/?bl_preview_token=${good}&a`);
+  assert.deepEqual(sent("referer"), [`http://${host}/?&a`]);
+});
+
+test("headers of the preview take the place of the caller's", async () => {
+  previews.set("shop-w1", { ...web, isPublic: true, requestHeaders: { "X-Tenant": "seven" } });
+  await askHost("/", "x-tenant: eight", "X-TENANT: nine");
+  assert.deepEqual(sent("x-tenant"), ["seven"]);
+});
+
+test("a preview of the sandbox API leads to the sandbox API, and no credential but its token", async () => {
+  previews.set("shop-w1", { ...web, port: 443 });
+  await askHost("/process?x", `x-blaxel-preview-token: ${good}`, "authorization: Bearer own");
+  assert.equal(edge.arrivals.at(-1)!.url, "/process?x");
+  assert.deepEqual(sent("authorization"), []);
+});
+
+test("what is disabled, or not there yet, is told to those who may know", async () => {
+  const token = `x-blaxel-preview-token: ${good}`;
+  previews.set("shop-w1", { ...web, enabled: false });
+  assert.equal(codeOf(await askHost("/", token)), "FORBIDDEN");
+  assert.equal(codeOf(await askHost("/")), "PREVIEW_TOKEN_REQUIRED");
+  previews.set("shop-w1", { ...web, status: "FAILED" });
+  assert.equal(codeOf(await askHost("/", token)), "WORKLOAD_UNAVAILABLE");
+});
+
+test("a target that is no path is refused", async () => {
+  const answer = await edge.ask(["OPTIONS * HTTP/1.1", `host: ${host}`, `x-blaxel-preview-token: ${good}`]);
+  assert.deepEqual([answer.status, codeOf(answer)], [400, "BAD_REQUEST"]);
+});
