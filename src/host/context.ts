@@ -14,6 +14,7 @@ import type { Images, ResolvedImage } from "./images/images.ts";
 import type { OpenGuest } from "./instances/guest-slot.ts";
 import { InstanceMaker } from "./instances/maker.ts";
 import { InstanceManager } from "./instances/manager.ts";
+import { startPulse } from "./instances/pulse.ts";
 import { recoverInstances } from "./instances/recover.ts";
 import { Remover } from "./instances/remover.ts";
 import { startStandby } from "./instances/standby.ts";
@@ -69,6 +70,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
   const manager = new InstanceManager({ driver, images, sandboxApi, openGuest, maker, pool, sealKey, log });
   await recoverInstances({ instancesDir, driver, manager, maker, pool, remover, log });
   const standby = startStandby({ instances: () => manager.values(), idleTimeoutMs: config.idleTimeoutMs, log });
+  const pulse = startPulse({ instances: () => manager.values(), log });
   pool.poke();
 
   const { handle, upgrade } = createServe({ find: (instanceId) => manager.find(instanceId), log });
@@ -86,6 +88,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
     removeImage: (name) => removeImage(name, { images, manager, pool }),
     warmed: () => pool.filled(),
     async [Symbol.asyncDispose]() {
+      await pulse[Symbol.asyncDispose]();
       await standby[Symbol.asyncDispose]();
       await pool[Symbol.asyncDispose]();
       await manager.release();

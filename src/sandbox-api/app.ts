@@ -73,6 +73,7 @@ class Session implements SandboxSession {
     const ownerOf = (token: string): ProcessSink => (tools.owns(token) ? tools.sink : processes.sink);
     return {
       output: (token, stream, offset, chunk) => ownerOf(token).output(token, stream, offset, chunk),
+      pace: async (token) => ownerOf(token).pace?.(token),
       exit: (token, end) => ownerOf(token).exit(token, end),
     };
   }

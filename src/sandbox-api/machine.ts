@@ -105,6 +105,8 @@ export type OutputStream = "stdout" | "stderr";
  */
 export interface ProcessSink {
   output(token: string, stream: OutputStream, offset: number, chunk: Buffer): Promise<void>;
+  /** Resolves when more output of the process is wanted; asked between an output and its acknowledgement. Absent: always. */
+  pace?(token: string): Promise<void>;
   /** Comes after the last output, exactly once per successful acknowledgement. */
   exit(token: string, end: ProcessEnd): Promise<void>;
 }

@@ -52,6 +52,11 @@ export interface Driver extends AsyncDisposable {
   freeze(id: string, signal?: AbortSignal): Promise<void>;
   /** Synchronous because a caller waits: one write to a file. */
   thaw(id: string): void;
+  /**
+   * Lets the init of an instance that is awake go on where somebody outside has stopped it (SIGSTOP); says whether it was stopped.
+   * Harmless at any moment: it neither thaws nor disturbs what runs.
+   */
+  rouse(id: string): boolean;
   /** Kills every process at once and removes cgroup, mounts, namespaces, network device and directory `dir`. */
   destroy(id: string, dir: string): Promise<void>;
   inspect(id: string): Promise<InstanceCondition>;

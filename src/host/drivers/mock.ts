@@ -98,6 +98,11 @@ export class MockDriver implements Driver {
     if (init !== undefined) continueAll(init);
   }
 
+  rouse(id: string): boolean {
+    this.thaw(id);
+    return false;
+  }
+
   async destroy(id: string, dir: string): Promise<void> {
     checkDir(id, dir);
     await endInit(dir);

@@ -112,8 +112,13 @@ export class ControlConnection {
     if (errno !== 0) throw errnoError("unprocessable", errno, "signal", "the process");
   }
 
-  async ping(): Promise<void> {
-    await this.#ask(frameType.pong, (request) => encodeEmpty(frameType.ping, request), "An answer of the init");
+  async ping(patience?: Patience): Promise<void> {
+    await this.#ask(
+      frameType.pong,
+      (request) => encodeEmpty(frameType.ping, request),
+      "An answer of the init",
+      patience,
+    );
   }
 
   /** The new init answers on this same connection: to everything else here nothing happens. */

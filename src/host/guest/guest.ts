@@ -12,6 +12,7 @@ import type {
   StdinOptions,
   TerminalSize,
 } from "../../sandbox-api/machine.ts";
+import type { Patience } from "./answers.ts";
 import { type Attachment, ControlConnection } from "./control.ts";
 import { deferWithDeadline } from "./deadline.ts";
 import { dial } from "./dial.ts";
@@ -80,8 +81,8 @@ export class GuestConnection implements Guest, AsyncDisposable {
   }
 
   /** Resolves when the init has answered. */
-  ping(): Promise<void> {
-    return this.#control.ping();
+  ping(patience?: Patience): Promise<void> {
+    return this.#control.ping(patience);
   }
 
   async connect(port: number, signal?: AbortSignal): Promise<Duplex> {

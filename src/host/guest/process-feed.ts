@@ -36,6 +36,9 @@ export class ProcessFeed {
   /** What waits, from the index `#first` on. */
   #pieces: Piece[] = [];
   #first = 0;
+  /** Up to where the sink has each stream in safety and the guest does not know it yet. */
+  readonly #taken = new Map<OutputStream, number>();
+  #acknowledging: Promise<void> | undefined;
   #end: ProcessEnd | undefined;
   #running = false;
   #finished = false;
@@ -76,6 +79,7 @@ export class ProcessFeed {
       while (this.#first < this.#pieces.length && !to.stopped.aborted) await this.#deliverNext(to);
       if (this.#end === undefined || to.stopped.aborted) return;
       const end = this.#end;
+      await this.#acknowledging;
       await this.#insist(to, () => to.sink.exit(this.token, end));
       if (to.stopped.aborted) return;
       this.#finished = true;
@@ -91,8 +95,23 @@ export class ProcessFeed {
     await this.#insist(to, () => to.sink.output(this.token, stream, offset, bytes));
     to.account(-accountedBytes);
     if (to.stopped.aborted) return;
-    this.#acked[stream] = offset + bytes.length;
-    to.acknowledge(stream, this.#acked[stream]);
+    this.#taken.set(stream, offset + bytes.length);
+    this.#acknowledging ??= this.#acknowledgeTaken(to).finally(() => {
+      this.#acknowledging = undefined;
+    });
+  }
+
+  /** Apart from the delivery: what the sink has taken waits in no memory, however long it wants no more. */
+  async #acknowledgeTaken(to: Delivery): Promise<void> {
+    while (this.#taken.size > 0) {
+      if (to.sink.pace !== undefined) await this.#insist(to, async () => to.sink.pace?.(this.token));
+      if (to.stopped.aborted) return;
+      for (const [stream, offset] of this.#taken) {
+        this.#acked[stream] = offset;
+        to.acknowledge(stream, offset);
+      }
+      this.#taken.clear();
+    }
   }
 
   /** The first piece joined with those of the same stream that follow it. */

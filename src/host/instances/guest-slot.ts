@@ -21,6 +21,7 @@ export type GuestConnection = Guest &
   AsyncDisposable & {
     attach(receiver: GuestReceiver): Promise<void>;
     upgrade(binary: Buffer): Promise<InitUpgrade>;
+    ping(patience: { timeoutMs: number }): Promise<void>;
   };
 
 export type GuestReceiver = {
@@ -144,6 +145,11 @@ export class GuestSlot implements Guest, AsyncDisposable {
 
   async upgrade(binary: Buffer): Promise<InitUpgrade> {
     return (this.#connection ?? (await this.#get())).upgrade(binary);
+  }
+
+  /** Resolves when the init has answered; at once without a connection. */
+  async ping(patience: { timeoutMs: number }): Promise<void> {
+    await this.#connection?.ping(patience);
   }
 
   async connect(port: number, signal?: AbortSignal): Promise<Duplex> {

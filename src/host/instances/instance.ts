@@ -49,6 +49,7 @@ type Connection = { carried: Carried /** When it was last asked. */; seen: numbe
 
 const restarts = "it restarts with its files on the next request.";
 const restartTimeoutMs = 30_000;
+const pulseTimeoutMs = 5_000;
 /** How often one request tries to reach the init again: once it learns of a death, once it meets what was started after it. */
 const opensMax = 2;
 /** An instance that dies sooner after a start than this has not got over what killed it. */
@@ -79,6 +80,7 @@ export class Instance {
   /** What a death leaves to do; never rejects. */
   #aftermath: Promise<void> = Promise.resolve();
   #starting: Promise<void> = Promise.resolve();
+  #isFeelingPulse = false;
   #startedAtMs = Number.NEGATIVE_INFINITY;
   #outOfMemoryToldMs = Number.NEGATIVE_INFINITY;
   readonly #restarts = new Backoff(restartPause);
@@ -119,6 +121,7 @@ export class Instance {
     this.guest.bind({
       sink: {
         output: (token, stream, offset, chunk) => sink.output(token, stream, offset, chunk),
+        pace: async (token) => sink.pace?.(token),
         exit: async (token, end) => {
           const explained = this.#causes.explain(token, end);
           await sink.exit(token, explained);
@@ -217,6 +220,27 @@ export class Instance {
     this.#save();
     this.#log.info(upgrade, "init upgraded in place");
     return upgrade;
+  }
+
+  /**
+   * Asks the init for a sign of life while somebody uses the instance. One that was stopped from outside goes on; one that is slow, or
+   * hangs, is left alone: nobody can tell these apart, and a restart would end whatever runs.
+   */
+  async feelPulse(): Promise<void> {
+    const isUsed = this.#holds > 0 || this.#connections.size > 0;
+    if (!isUsed || !this.isReady() || this.#isFeelingPulse) return;
+    this.#isFeelingPulse = true;
+    try {
+      await this.guest.ping({ timeoutMs: pulseTimeoutMs });
+    } catch (error) {
+      if (toAppError(error).code !== "timeout" || this.#state !== "awake") return;
+      const wasStopped = this.#driver.rouse(this.record.id);
+      if (wasStopped)
+        this.#addError("INIT_STOPPED", "The sandbox's init was stopped from outside; it goes on, nothing is lost.");
+      else this.#log.warn({ err: error }, "the init does not answer");
+    } finally {
+      this.#isFeelingPulse = false;
+    }
   }
 
   /** Freezes an idle instance; does nothing when somebody came first. */

@@ -48,6 +48,7 @@ export type Started = { process: Process; isRepeated: boolean };
 export class Processes implements AsyncDisposable {
   readonly sink: ProcessSink = {
     output: (token, stream, offset, chunk) => this.#output(token, stream, offset, chunk),
+    pace: (token) => this.#pace(token),
     exit: (token, end) => this.#exit(token, end),
   };
   readonly #machine: Machine;
@@ -160,10 +161,15 @@ export class Processes implements AsyncDisposable {
     const process = this.#byRun.get(token);
     // Output of a process nobody can ask for, or whose end is recorded, has nowhere to go.
     if (process === undefined || process.hasEnded) return;
-    const { journal, pace, record } = process;
+    const { journal, record } = process;
     await journal.append(stream, (record.restarts?.base[stream] ?? 0) + offset, chunk);
-    // The guest sends no more before this is acknowledged, so the process blocks as it would on a full pipe.
-    await pace.keep(journal.written.stdout + journal.written.stderr);
+  }
+
+  /** The guest sends no more before output is acknowledged, so the process blocks as it would on a full pipe. */
+  async #pace(token: string): Promise<void> {
+    const process = this.#byRun.get(token);
+    if (process === undefined || process.hasEnded) return;
+    await process.pace.keep(process.journal.written.stdout + process.journal.written.stderr);
   }
 
   async #exit(token: string, end: Parameters<ProcessSink["exit"]>[1]): Promise<void> {

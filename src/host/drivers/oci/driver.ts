@@ -15,6 +15,7 @@ import { Programs } from "./programs.ts";
 import { removeUnfinishedLayers, searchPath } from "./root-layer.ts";
 import { Runtime } from "./runtime.ts";
 import { startInstance } from "./start.ts";
+import { isStoppedInit } from "./stopped-init.ts";
 import { raiseMachineCounters } from "./user-counters.ts";
 
 export type OciDriverOptions = {
@@ -112,6 +113,13 @@ class OciDriver implements Driver {
 
   thaw(id: string): void {
     this.#parts.cgroups.thaw(id);
+  }
+
+  rouse(id: string): boolean {
+    // The init was the first in its group; only what is in the group now is signalled, so never a stranger with its number.
+    const stopped = this.#parts.cgroups.pids(checkId(id)).filter(isStoppedInit);
+    for (const pid of stopped) process.kill(pid, "SIGCONT");
+    return stopped.length > 0;
   }
 
   async destroy(id: string, dir: string): Promise<void> {
