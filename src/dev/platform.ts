@@ -3,11 +3,13 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { readControlPlaneConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
+import { readOutgoingConfig } from "../control-plane/outgoing/config.ts";
+import { Outgoing } from "../control-plane/outgoing/outgoing.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { SealKey } from "../core/seal.ts";
 import { readSealKeySource, SealKeys } from "../core/seal-keys.ts";
-import { readInteger } from "../core/settings.ts";
+import { readInteger, type Settings } from "../core/settings.ts";
 import { createEdge } from "../edge/server.ts";
 import { type HostConfig, readHostConfig } from "../host/config.ts";
 import { openHost, type RunningHost } from "../host/context.ts";
@@ -17,6 +19,7 @@ import { idRange } from "../host/images/id-range.ts";
 import { openImages } from "../host/images/images.ts";
 import { createSandboxApi } from "../sandbox-api/app.ts";
 import { defaultDriver } from "./driver.ts";
+import { createInitSource } from "./init-source.ts";
 import { listenerLimits, openListener } from "./listener.ts";
 import { lockDataDir } from "./lock.ts";
 import { openOperatorSocket } from "./operator-socket.ts";
@@ -72,7 +75,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   );
   const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
   const sealKeys = new SealKeys(readSealKeySource(settings, join(dataDir, "seal.key")));
-  const host = opened.use(await startHost({ config: hostConfig, driver, sealKey: sealKeys.key, version, log, opened }));
+  const host = opened.use(
+    await startHost({ config: hostConfig, settings, driver, sealKey: sealKeys.key, version, log, opened }),
+  );
   const config = readControlPlaneConfig(settings, {
     dataDir,
     origin: publicOrigin(settings, listener.origin),
@@ -143,9 +148,10 @@ async function startHost(options: {
   sealKey: SealKey;
   version: Version;
   log: Logger;
+  inits: InitSource;
   opened: AsyncDisposableStack;
 }): Promise<RunningHost> {
-  const { config, driver, sealKey, version, log, opened } = options;
+  const { config, settings, driver, sealKey, version, log, opened } = options;
   const { dataDir, imageDir, insecureRegistries, imageMaxBytes } = config;
   const images = opened.use(
     await openImages({
@@ -157,6 +163,12 @@ async function startHost(options: {
       log,
     }),
   );
-  const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date() }));
+  const outgoing = readOutgoingConfig(settings);
+  const inits = createInitSource({
+    version: version.version,
+    guestBinary: config.guestBinary,
+    openOutgoing: (limits) => new Outgoing({ ...outgoing, limits }),
+  });
+  const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date(), inits }));
   return openHost({ config, driver, images, sandboxApi, openGuest, sealKey, log });
 }

@@ -16,6 +16,8 @@ import type { App } from "./route.ts";
 import type { SandboxApi, SandboxSession } from "./session.ts";
 import { bindSession, type SessionContext } from "./session-context.ts";
 import { ToolRuns } from "./tools/tool-runs.ts";
+import type { InitSource } from "./upgrade/init-source.ts";
+import { Upgrades } from "./upgrade/upgrades.ts";
 import { Uploads } from "./uploads/uploads.ts";
 
 /** Memory for content that cannot be streamed, of all sandboxes and of one, so that one cannot take everybody's. */
@@ -23,16 +25,16 @@ const contentMaxBytes = 512 * 1024 * 1024;
 const sandboxContentMaxBytes = 96 * 1024 * 1024;
 const waiting = { waitingMax: 256, waitMs: 30_000 };
 
-export type SandboxApiOptions = { log: Logger; version: string; commit: string; startedAt: Date };
+export type SandboxApiOptions = { log: Logger; version: string; commit: string; startedAt: Date; inits: InitSource };
 
-export function createSandboxApi({ log, ...build }: SandboxApiOptions): SandboxApi {
+export function createSandboxApi({ log, inits, ...build }: SandboxApiOptions): SandboxApi {
   const app = createApp({ log, build });
   const sessions = new Set<Session>();
   const budget = new MemoryBudget({ ...waiting, totalBytes: contentMaxBytes });
   return {
     async open(machine) {
       await app.ready();
-      const session = new Session({ app, machine, log, budget }, () => sessions.delete(session));
+      const session = new Session({ app, machine, log, budget, inits }, () => sessions.delete(session));
       sessions.add(session);
       return session;
     },
@@ -43,6 +45,8 @@ export function createSandboxApi({ log, ...build }: SandboxApiOptions): SandboxA
   };
 }
 
+type SessionParts = { app: App; machine: Machine; log: Logger; budget: MemoryBudget; inits: InitSource };
+
 class Session implements SandboxSession {
   readonly #app: App;
   readonly #context: SessionContext;
@@ -50,8 +54,8 @@ class Session implements SandboxSession {
   readonly #end = new AbortController();
   readonly #onDisposed: () => void;
 
-  constructor(parts: { app: App; machine: Machine; log: Logger; budget: MemoryBudget }, onDisposed: () => void) {
-    const { app, machine, log, budget } = parts;
+  constructor(parts: SessionParts, onDisposed: () => void) {
+    const { app, machine, log, budget, inits } = parts;
     this.#app = app;
     this.#onDisposed = onDisposed;
     const own = log.child({ instance: machine.instanceId });
@@ -61,6 +65,7 @@ class Session implements SandboxSession {
       uploads: new Uploads(machine),
       tools: new ToolRuns(machine),
       monitors: new PortMonitors(machine, own, this.#end.signal),
+      upgrades: new Upgrades({ machine, source: inits, log: own, ended: this.#end.signal }),
       log: own,
       budget: new MemoryBudget({ ...waiting, totalBytes: sandboxContentMaxBytes, parent: budget }),
       ended: this.#end.signal,

@@ -12,7 +12,8 @@ export function registerHealthRoutes(app: App, build: Build): void {
   // Nothing is compiled: the build is the moment this file was put in place.
   const buildTime = statSync(import.meta.filename).mtime.toISOString();
 
-  route(app, getHealth, (): HealthReport => {
+  route(app, getHealth, ({ session }): HealthReport => {
+    const { last } = session.upgrades;
     const uptimeSeconds = (Date.now() - build.startedAt.getTime()) / 1_000;
     return {
       status: "ok",
@@ -25,7 +26,8 @@ export function registerHealthRoutes(app: App, build: Build): void {
       startedAt: build.startedAt.toISOString(),
       uptime: formatUptime(uptimeSeconds),
       uptimeSeconds,
-      upgradeCount: 0,
+      upgradeCount: session.machine.upgradeCount,
+      ...(last !== undefined && { lastUpgrade: last }),
     };
   });
 

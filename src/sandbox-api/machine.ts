@@ -28,6 +28,8 @@ export interface Machine {
   upgrade(binary: Buffer): Promise<InitUpgrade>;
   /** How often `upgrade` has succeeded, over all daemons. */
   readonly upgradeCount: number;
+  /** SHA-256 of the init that runs, in hexadecimal digits. */
+  readonly initDigest: string;
   /** Keeps the instance awake until disposed: one per running `keepAlive` process. */
   holdAwake(): Disposable;
   /** An open connection that reports its activity (activity.ts) carried something: keeps the instance awake for a while, and wakes it. */

@@ -7,6 +7,7 @@ import type { MemoryBudget } from "./memory-budget.ts";
 import type { PortMonitors } from "./network/port-monitors.ts";
 import type { Processes } from "./processes/processes.ts";
 import type { ToolRuns } from "./tools/tool-runs.ts";
+import type { Upgrades } from "./upgrade/upgrades.ts";
 import type { Uploads } from "./uploads/uploads.ts";
 
 export type SessionContext = {
@@ -14,6 +15,7 @@ export type SessionContext = {
   processes: Processes;
   uploads: Uploads;
   monitors: PortMonitors;
+  upgrades: Upgrades;
   tools: ToolRuns;
   log: Logger;
   /** For content that stands in memory whole. */

@@ -20,6 +20,7 @@ import { type InstanceRecord, readRecords } from "../../src/host/instances/recor
 import { createSandboxApi } from "../../src/sandbox-api/app.ts";
 import { buildGuest } from "../guest/start-guest.ts";
 import { searchBinary } from "../search-binary.ts";
+import { shippedInit } from "../shipped-init.ts";
 import { HookedDriver } from "./hooked-driver.ts";
 
 export const apiKey = "test-key";
@@ -83,7 +84,15 @@ export class HostHarness implements AsyncDisposable {
     const config = { ...settings, guestBinary: this.#guestBinary } as HostConfig;
     await using opened = new AsyncDisposableStack();
     const listener = opened.use(await openListener("127.0.0.1:0"));
-    const sandboxApi = opened.use(createSandboxApi({ log, version: "1.2.3", commit: "c0ffee", startedAt: new Date() }));
+    const sandboxApi = opened.use(
+      createSandboxApi({
+        log,
+        version: "1.2.3",
+        commit: "c0ffee",
+        startedAt: new Date(),
+        inits: shippedInit(this.#guestBinary),
+      }),
+    );
     const sealKey = loadSealKey(join(dataDir, "seal.key"));
     const host = opened.use(
       await openHost({

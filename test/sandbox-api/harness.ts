@@ -20,8 +20,10 @@ import { type GuestConnection, openGuest } from "../../src/host/guest/guest.ts";
 import { createSandboxApi } from "../../src/sandbox-api/app.ts";
 import type { Machine } from "../../src/sandbox-api/machine.ts";
 import type { SandboxApi, SandboxSession } from "../../src/sandbox-api/session.ts";
+import type { InitSource } from "../../src/sandbox-api/upgrade/init-source.ts";
 import { startGuest } from "../guest/start-guest.ts";
 import { searchBinary } from "../search-binary.ts";
+import { shippedInit } from "../shipped-init.ts";
 
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer; text: string; json: unknown };
 export type Ask = { headers?: Record<string, string>; body?: Buffer | string | Readable; json?: unknown };
@@ -40,6 +42,9 @@ export class TestSandbox implements AsyncDisposable {
   readonly homeDir: string;
   awakeCount = 0;
   touches = 0;
+  upgradeCount = 0;
+  initDigest = "";
+  inits: InitSource = shippedInit();
   /** Raised by a test that plays another start of the machine. */
   startCount = 0;
   readonly #guest: GuestSource;
@@ -104,7 +109,13 @@ export class TestSandbox implements AsyncDisposable {
 
   /** A daemon comes up: a new API on the same state directory and the same guest. */
   async open(): Promise<void> {
-    this.#api = createSandboxApi({ log, version: "1.2.3", commit: "c0ffee", startedAt: new Date() });
+    this.#api = createSandboxApi({
+      log,
+      version: "1.2.3",
+      commit: "c0ffee",
+      startedAt: new Date(),
+      inits: this.inits,
+    });
     const connection = await this.#guest.open();
     const machine: Machine = {
       instanceId: "test",
@@ -117,9 +128,14 @@ export class TestSandbox implements AsyncDisposable {
       searchProgram: searchBinary,
       guest: connection,
       upgradeCount: 0,
+      initDigest: this.initDigest,
       stateKey,
       startCount: this.startCount,
-      upgrade: (binary) => connection.upgrade(binary),
+      upgrade: async (binary) => {
+        const upgraded = await connection.upgrade(binary);
+        this.upgradeCount += 1;
+        return upgraded;
+      },
       isAsleep: false,
       touch: () => {
         this.touches += 1;

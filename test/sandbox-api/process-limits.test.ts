@@ -40,6 +40,7 @@ async function open(limits: Partial<ProcessLimits>): Promise<void> {
     stateKey,
     startCount: 0,
     upgrade: (binary) => connection.upgrade(binary),
+    initDigest: "",
     isAsleep: false,
     touch: () => undefined,
     holdAwake: () => ({ [Symbol.dispose]: () => undefined }),

@@ -13,6 +13,8 @@ export const UpgradeAttempt = Type.Object({
   bytesDownloaded: Type.Optional(Type.Integer()),
 });
 
+export type UpgradeAttempt = Static<typeof UpgradeAttempt>;
+
 export const HealthReport = Type.Object({
   status: Type.String(),
   arch: Type.String(),

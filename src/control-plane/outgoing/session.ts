@@ -69,13 +69,23 @@ export class OutgoingSession implements AsyncDisposable {
 
   /** The answer whatever its status, redirects excepted. */
   async send(request: OutgoingRequest): Promise<OutgoingAnswer> {
+    const { status, contentType, bytes } = await this.#exchange(request);
+    return { status, contentType, text: bytes.toString("utf8") };
+  }
+
+  /** A file as it is. */
+  async download(url: string): Promise<{ status: number; bytes: Buffer }> {
+    return this.#exchange({ method: "GET", url, headers: { accept: "*/*" } });
+  }
+
+  async #exchange(request: OutgoingRequest): Promise<{ status: number; contentType: string; bytes: Buffer }> {
     let { url } = request;
     for (let redirects = 0; redirects <= this.#limits.redirectsMax; redirects++) {
       const { statusCode, headers, body } = await this.#request({ ...request, url });
       if (!redirectStatuses.includes(statusCode)) {
         requireIdentity(headers["content-encoding"]);
-        const text = await this.#read(body);
-        return { status: statusCode, contentType: String(headers["content-type"] ?? ""), text };
+        const bytes = await this.#read(body);
+        return { status: statusCode, contentType: String(headers["content-type"] ?? ""), bytes };
       }
       // Only where it leads matters; the connection goes with whatever else it says.
       body.on("error", () => undefined).destroy();
@@ -115,7 +125,7 @@ export class OutgoingSession implements AsyncDisposable {
     return target.href;
   }
 
-  async #read(body: Dispatcher.ResponseData["body"]): Promise<string> {
+  async #read(body: Dispatcher.ResponseData["body"]): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
     try {
@@ -129,7 +139,7 @@ export class OutgoingSession implements AsyncDisposable {
     } catch (error) {
       throw describeError(error);
     }
-    return Buffer.concat(chunks).toString("utf8");
+    return Buffer.concat(chunks);
   }
 }
 

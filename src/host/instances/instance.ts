@@ -43,6 +43,8 @@ export type InstanceOptions = {
   openGuest: OpenGuest;
   log: Logger;
   state: "awake" | "asleep" | "dead";
+  /** Of the init that a start of it brings. */
+  initDigest: string;
 };
 
 type Connection = { carried: Carried /** When it was last asked. */; seen: number | undefined };
@@ -66,6 +68,7 @@ export class Instance {
   readonly guest: GuestSlot;
   readonly #spec: InstanceSpec;
   readonly #driver: Driver;
+  readonly #initDigest: string;
   readonly #log: Logger;
   readonly #causes: DeathCauses;
   #state: State;
@@ -87,12 +90,13 @@ export class Instance {
   /** Aborts when nobody may use the instance any more; its reason is what callers are told. */
   readonly #end = new AbortController();
 
-  constructor({ record, dir, spec, driver, openGuest, log, state }: InstanceOptions) {
+  constructor({ record, dir, spec, driver, openGuest, log, state, initDigest }: InstanceOptions) {
     this.record = record;
     this.dir = dir;
     this.#spec = spec;
     this.#driver = driver;
     this.#log = log.child({ instance: record.id, sandbox: record.claim?.sandboxName });
+    this.#initDigest = initDigest;
     this.#state = state;
     this.#causes = new DeathCauses(() => this.#countOomKills());
     this.guest = new GuestSlot({
@@ -395,6 +399,7 @@ export class Instance {
   async #dispose(): Promise<void> {
     await this.guest[Symbol.asyncDispose]();
     try {
+      this.record.initDigest = this.#initDigest;
       await this.#session?.[Symbol.asyncDispose]();
     } catch (error) {
       this.#log.error({ err: error }, "sandbox API not closed in order");

@@ -49,6 +49,10 @@ export class InstanceMachine implements Machine {
     return this.#instance.record.startCount ?? 0;
   }
 
+  get initDigest(): string {
+    return this.#instance.record.initDigest;
+  }
+
   upgrade(binary: Buffer): Promise<InitUpgrade> {
     return this.#instance.upgrade(binary);
   }

@@ -143,7 +143,16 @@ export class InstanceManager
 
   #instance(record: InstanceRecord, dir: string, state: "awake" | "asleep" | "dead"): Instance {
     const { driver, openGuest, log, maker } = this.#options;
-    return new Instance({ record, dir, spec: maker.spec(record, dir), driver, openGuest, log, state });
+    return new Instance({
+      record,
+      dir,
+      spec: maker.spec(record, dir),
+      driver,
+      openGuest,
+      log,
+      state,
+      initDigest: maker.initDigest,
+    });
   }
 
   #newStateKey(id: string): string {
