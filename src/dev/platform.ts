@@ -148,7 +148,7 @@ async function startHost(options: {
   sealKey: SealKey;
   version: Version;
   log: Logger;
-  inits: InitSource;
+  settings: Settings;
   opened: AsyncDisposableStack;
 }): Promise<RunningHost> {
   const { config, settings, driver, sealKey, version, log, opened } = options;
