@@ -33,7 +33,7 @@ export const stateKey = new SealKey(Buffer.alloc(32, 7));
 export const log = createLogger("silent");
 
 /** The guest a sandbox is served from; disposing ends it, where it is the sandbox's own. */
-type GuestSource = AsyncDisposable & { open(): Promise<GuestConnection> };
+type GuestSource = AsyncDisposable & { open(): Promise<GuestConnection>; pid?: number };
 
 export class TestSandbox implements AsyncDisposable {
   readonly directory: string;
@@ -71,6 +71,7 @@ export class TestSandbox implements AsyncDisposable {
     const directory = mkdtempSync(join(tmpdir(), "sandbox-api-"));
     const guest = await startGuest();
     return TestSandbox.#serve(directory, {
+      pid: guest.pid,
       open: () => guest.open(),
       async [Symbol.asyncDispose]() {
         await guest[Symbol.asyncDispose]();
@@ -93,6 +94,11 @@ export class TestSandbox implements AsyncDisposable {
     await new Promise<void>((resolve) => sandbox.#server.listen(0, "127.0.0.1", resolve));
     await sandbox.open();
     return sandbox;
+  }
+
+  /** Of its own guest. */
+  get guestPid(): number {
+    return this.#guest.pid!;
   }
 
   get port(): number {
