@@ -1,0 +1,236 @@
+// The official client's previews and sessions, unchanged, on a real sandbox; and what browsers and programs do with the addresses.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import { after, before, test } from "node:test";
+import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
+import { eventually } from "../eventually.ts";
+import { echoServer } from "./echo-server.ts";
+
+type Client = typeof import("@blaxel/core");
+type Sandbox = Awaited<ReturnType<Client["SandboxInstance"]["create"]>>;
+
+let platform: SpawnedPlatform;
+let client: Client;
+let sandbox: Sandbox;
+
+const hour = (): Date => new Date(Date.now() + 3_600_000);
+
+before(async () => {
+  platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "1s" });
+  // The client reads its settings when it is loaded.
+  Object.assign(process.env, {
+    BL_API_URL: `${platform.url}/v0`,
+    BL_API_KEY: platform.apiKey,
+    BL_WORKSPACE: "main",
+    BL_REGION: "local",
+    BL_DISABLE_H2: "1",
+    DO_NOT_TRACK: "1",
+  });
+  client = await import("@blaxel/core");
+  sandbox = await client.SandboxInstance.create({ name: "previewed", memory: 1024 });
+  await sandbox.fs.write("/app/server.py", echoServer);
+  await sandbox.process.exec({ name: "server", command: "python3 /app/server.py", waitForPorts: [8000] });
+});
+
+after(async () => {
+  await platform[Symbol.asyncDispose]();
+});
+
+test("previews are created, listed, found and deleted", async () => {
+  const made = await sandbox.previews.create({
+    metadata: { name: "managed" },
+    spec: { port: 8000, public: true, prefixUrl: "my-shop" },
+  });
+  assert.match(made.spec.url!, /preview/);
+  assert.match(made.spec.url!, /my-shop/);
+  assert.deepEqual([made.metadata.resourceName, made.spec.port], ["previewed", 8000]);
+  const listed = await sandbox.previews.list();
+  assert.deepEqual(
+    listed.map(({ name }) => name),
+    ["managed"],
+  );
+  assert.equal((await sandbox.previews.get("managed")).spec.url, made.spec.url);
+  const same = await sandbox.previews.createIfNotExists({ metadata: { name: "managed" }, spec: { port: 1 } });
+  assert.equal(same.spec.port, 8000);
+  await assert.rejects(
+    sandbox.previews.create({ metadata: { name: "second" }, spec: { port: 8000, prefixUrl: "my-shop" } }),
+  );
+  const forced = await sandbox.previews.create(
+    { metadata: { name: "second" }, spec: { port: 8000, public: true, prefixUrl: "my-shop" } },
+    true,
+  );
+  assert.equal(forced.spec.url, made.spec.url);
+  await assert.rejects(sandbox.previews.get("managed"), { code: 404 });
+  await sandbox.previews.delete("second");
+  await assert.rejects(sandbox.previews.get("second"), { code: 404 });
+  assert.equal((await fetch(made.spec.url!)).status, 404);
+  const again = await sandbox.previews.createIfNotExists({ metadata: { name: "later" }, spec: { port: 8000 } });
+  assert.equal(again.name, "later");
+});
+
+test("a public preview shows the server inside to everybody, with its owner's headers, also in a preflight", async () => {
+  const { spec } = await sandbox.previews.create({
+    metadata: { name: "public" },
+    spec: {
+      port: 8000,
+      public: true,
+      responseHeaders: { "Access-Control-Allow-Origin": "https://app.example", "X-Own": "1" },
+    },
+  });
+  const answer = await fetch(`${spec.url}/some/path?q=1`);
+  assert.deepEqual([answer.status, await answer.text()], [200, "/some/path?q=1"]);
+  assert.deepEqual(
+    [answer.headers.get("access-control-allow-origin"), answer.headers.get("x-own")],
+    ["https://app.example", "1"],
+  );
+  const preflight = await fetch(spec.url!, {
+    method: "OPTIONS",
+    headers: { origin: "https://app.example", "access-control-request-method": "POST" },
+  });
+  assert.deepEqual(
+    [preflight.status, preflight.headers.get("access-control-allow-origin")],
+    [204, "https://app.example"],
+  );
+});
+
+test("a private preview opens with a token in header or query until the token is deleted", async () => {
+  const preview = await sandbox.previews.create({ metadata: { name: "private" }, spec: { port: 8000, public: false } });
+  const url = preview.spec.url!;
+  assert.equal((await fetch(url)).status, 401);
+  const token = await preview.tokens.create(hour());
+  assert.equal(token.expired, false);
+  const header = { "X-Blaxel-Preview-Token": token.value };
+  assert.equal(await (await fetch(`${url}/a`, { headers: header })).text(), "/a");
+  assert.equal(await (await fetch(`${url}/a?x=1&bl_preview_token=${token.value}`)).text(), "/a?x=1");
+  assert.equal((await preview.tokens.list()).length, 1);
+
+  const browser = await openPage(`${url}/a?bl_preview_token=${token.value}`);
+  assert.equal(browser.statusCode, 303);
+  const cookie = browser.headers["set-cookie"]![0]!.split(";")[0]!;
+  const next = await fetch(new URL(browser.headers.location!, url), { headers: { cookie } });
+  assert.equal(await next.text(), "/a");
+
+  const slow = await openSocket(`${url}/ws?bl_preview_token=${token.value}`);
+  assert.equal(await slow.echo("hello"), "hello");
+  await preview.tokens.delete(token.value);
+  assert.equal((await fetch(url, { headers: header })).status, 401);
+  assert.equal((await fetch(url, { headers: { cookie } })).status, 401);
+  await slow.closed;
+});
+
+test("a preview wakes its sandbox, and an answered preflight does not", async () => {
+  const state = async (): Promise<unknown> => (await platform.call("GET", "/v0/sandboxes/previewed")).state;
+  const { spec } = await sandbox.previews.get("public");
+  await eventually(async () => assert.equal(await state(), "STANDBY"));
+  const headers = { origin: "https://app.example", "access-control-request-method": "GET" };
+  assert.equal((await fetch(spec.url!, { method: "OPTIONS", headers })).status, 204);
+  assert.equal(await state(), "STANDBY");
+  assert.equal(await (await fetch(`${spec.url}/awake`)).text(), "/awake");
+});
+
+test("a session does everything inside the sandbox and nothing outside it", async () => {
+  const session = await sandbox.sessions.create({
+    expiresAt: hour(),
+    responseHeaders: { "Access-Control-Allow-Origin": "*" },
+  });
+  assert.ok(session.token.length > 20 && session.url.length > 0);
+  const visitor = await client.SandboxInstance.fromSession(session);
+  const lines: string[] = [];
+  const ran = await visitor.process.exec({
+    command: "for i in 1 2 3; do echo line $i; done",
+    waitForCompletion: true,
+    onStdout: (text: string) => lines.push(...text.split("\n").filter(Boolean)),
+  });
+  assert.equal(ran.exitCode, 0);
+  await eventually(() => assert.deepEqual(lines, ["line 1", "line 2", "line 3"]));
+  const bytes = randomBytes(6 * 1024 * 1024);
+  await visitor.fs.writeBinary("/app/large.bin", bytes);
+  const read = await visitor.fs.readBinary("/app/large.bin");
+  assert.ok(bytes.equals(Buffer.from(await read.arrayBuffer())));
+  await visitor.fs.write("/app/watched/file", "1");
+  const told: string[] = [];
+  const watching = visitor.fs.watch("/app/watched/**", ({ op, name }) => void told.push(`${op} ${name}`));
+  try {
+    await eventually(async () => {
+      await visitor.fs.write("/app/watched/new", String(told.length));
+      assert.ok(told.includes("CREATE new"), told.join());
+    });
+  } finally {
+    watching.close();
+  }
+  const headers = { "X-Blaxel-Preview-Token": session.token };
+  assert.equal((await fetch(`${session.url}/process`)).status, 401);
+  assert.equal(
+    (await fetch(`${session.url}/process`, { headers: { authorization: `Bearer ${platform.apiKey}` } })).status,
+    401,
+  );
+  assert.equal((await fetch(`${session.url}/v0/sandboxes`, { headers })).status, 404);
+  assert.equal((await fetch(`${platform.url}/v0/sandboxes`, { headers })).status, 401);
+  const socket = await openSocket(`${session.url}/port/8000/ws?bl_preview_token=${session.token}`);
+  assert.equal(await socket.echo("through"), "through");
+
+  const listed = await sandbox.sessions.list();
+  assert.deepEqual(
+    listed.map(({ name }) => name),
+    [session.name],
+  );
+  assert.equal(new Date(listed[0]!.expiresAt).getTime(), session.expiresAt.getTime());
+  await sandbox.sessions.delete(session.name);
+  await socket.closed;
+  assert.equal((await fetch(`${session.url}/process`, { headers })).status, 404);
+  assert.deepEqual(await sandbox.sessions.list(), []);
+});
+
+test("a preview ends when its time is over, also for what is open", async () => {
+  const expires = new Date(Date.now() + 3_000).toISOString();
+  const { spec } = await sandbox.previews.create({
+    metadata: { name: "brief" },
+    spec: { port: 8000, public: true, expires },
+  });
+  const socket = await openSocket(`${spec.url}/ws`);
+  assert.equal(await socket.echo("still"), "still");
+  await socket.closed;
+  assert.ok(Date.now() >= Date.parse(expires));
+  assert.equal((await fetch(spec.url!)).status, 404);
+  await assert.rejects(sandbox.previews.get("brief"), { code: 404 });
+});
+
+test("previews end with their sandbox", async () => {
+  const { spec } = await sandbox.previews.get("public");
+  await sandbox.delete();
+  assert.equal((await fetch(spec.url!)).status, 404);
+});
+
+/** As a browser does that says nothing else about itself; `fetch` says that it is a program. */
+async function openPage(url: string): Promise<IncomingMessage> {
+  const [answer] = (await once(get(url, { headers: { accept: "text/html" } }), "response")) as [IncomingMessage];
+  answer.resume();
+  return answer;
+}
+
+type Tunnel = { echo(text: string): Promise<string>; closed: Promise<unknown> };
+
+/** A WebSocket as far as the echo server needs one. */
+async function openSocket(url: string): Promise<Tunnel> {
+  const { hostname, port, pathname, search, host } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const closed = once(socket, "close").catch(() => undefined);
+  socket.on("error", () => undefined);
+  const head = [`GET ${pathname}${search} HTTP/1.1`, `host: ${host}`, "connection: Upgrade", "upgrade: websocket"];
+  socket.write(
+    `${[...head, "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="].join("\r\n")}\r\n\r\n`,
+  );
+  const [first] = (await once(socket, "data")) as [Buffer];
+  assert.match(first.toString("latin1"), /^HTTP\/1\.1 101 /);
+  return {
+    closed,
+    async echo(text) {
+      const answer = once(socket, "data") as Promise<[Buffer]>;
+      socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]));
+      return (await answer)[0].subarray(2).toString();
+    },
+  };
+}
