@@ -19,6 +19,7 @@ import * as network from "./sandbox-api/network.ts";
 import * as notOffered from "./sandbox-api/not-offered.ts";
 import * as processes from "./sandbox-api/process.ts";
 import * as search from "./sandbox-api/search.ts";
+import * as terminal from "./sandbox-api/terminal.ts";
 import * as upgrade from "./sandbox-api/upgrade.ts";
 import * as watch from "./sandbox-api/watch.ts";
 import * as serviceAccount from "./service-account.ts";
@@ -58,6 +59,7 @@ export const sandboxOperations: readonly Operation[] = operationsOf(
   notOffered,
   processes,
   search,
+  terminal,
   upgrade,
   watch,
 );

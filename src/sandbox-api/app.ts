@@ -15,6 +15,8 @@ import { Processes } from "./processes/processes.ts";
 import type { App } from "./route.ts";
 import type { SandboxApi, SandboxSession } from "./session.ts";
 import { bindSession, type SessionContext } from "./session-context.ts";
+import { isTerminalUrl, upgradeTerminal } from "./terminal/terminal-upgrade.ts";
+import { Terminals } from "./terminal/terminals.ts";
 import { ToolRuns } from "./tools/tool-runs.ts";
 import type { InitSource } from "./upgrade/init-source.ts";
 import { Upgrades } from "./upgrade/upgrades.ts";
@@ -64,6 +66,7 @@ class Session implements SandboxSession {
       processes: new Processes(machine, own),
       uploads: new Uploads(machine),
       tools: new ToolRuns(machine),
+      terminals: new Terminals(machine),
       monitors: new PortMonitors(machine, own, this.#end.signal),
       upgrades: new Upgrades({ machine, source: inits, log: own, ended: this.#end.signal }),
       log: own,
@@ -74,8 +77,9 @@ class Session implements SandboxSession {
   }
 
   get sink(): ProcessSink {
-    const { processes, tools } = this.#context;
-    const ownerOf = (token: string): ProcessSink => (tools.owns(token) ? tools.sink : processes.sink);
+    const { processes, tools, terminals } = this.#context;
+    const ownerOf = (token: string): ProcessSink =>
+      [tools, terminals].find((owner) => owner.owns(token))?.sink ?? processes.sink;
     return {
       output: (token, stream, offset, chunk) => ownerOf(token).output(token, stream, offset, chunk),
       pace: async (token) => ownerOf(token).pace?.(token),
@@ -84,14 +88,16 @@ class Session implements SandboxSession {
   }
 
   guestConnected(held: readonly GuestProcess[]): Promise<void> {
-    const { processes, tools } = this.#context;
+    const { processes, tools, terminals } = this.#context;
     tools.guestConnected(held);
-    return processes.guestConnected(held.filter(({ token }) => !tools.owns(token)));
+    terminals.guestConnected(held);
+    return processes.guestConnected(held.filter(({ token }) => !tools.owns(token) && !terminals.owns(token)));
   }
 
   guestLost(): Promise<void> {
     const { processes, tools, monitors } = this.#context;
     tools.guestLost();
+    this.#context.terminals.guestLost();
     monitors[Symbol.dispose]();
     return processes.guestLost();
   }
@@ -113,6 +119,7 @@ class Session implements SandboxSession {
     try {
       this.#context.ended.throwIfAborted();
       oneLeadingSlash(request);
+      if (isTerminalUrl(request.url!)) return upgradeTerminal(request, socket, head, this.#context);
       upgradePort(request, socket, head, this.#context);
     } catch (error) {
       refuseUpgrade(request, socket, this.#report(error));
@@ -124,6 +131,7 @@ class Session implements SandboxSession {
     this.#end.abort(new AppError("unavailable", "The sandbox is being handed over or removed."));
     this.#onDisposed();
     this.#context.monitors[Symbol.dispose]();
+    this.#context.terminals[Symbol.dispose]();
     await Promise.all([this.#ports[Symbol.asyncDispose](), this.#context.processes[Symbol.asyncDispose]()]);
   }
 

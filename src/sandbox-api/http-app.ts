@@ -18,6 +18,7 @@ import { type App, isMultipart } from "./route.ts";
 import { registerSearchRoutes } from "./search/search-routes.ts";
 import { sessionOf } from "./session-context.ts";
 import { guardAnswer } from "./stall-guard.ts";
+import { registerTerminalRoutes } from "./terminal/terminal-routes.ts";
 import { registerUpgradeRoutes } from "./upgrade/upgrade-routes.ts";
 import { registerUploadRoutes } from "./uploads/upload-routes.ts";
 import { registerWatchRoutes } from "./watch/watch-routes.ts";
@@ -79,6 +80,7 @@ export function createApp({ log, build }: { log: Logger; build: Build }): App {
   registerNotOffered(app);
   registerUpgradeRoutes(app);
   registerMcpRoutes(app);
+  registerTerminalRoutes(app);
   return app;
 }
 

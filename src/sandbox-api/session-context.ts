@@ -6,6 +6,7 @@ import type { Machine } from "./machine.ts";
 import type { MemoryBudget } from "./memory-budget.ts";
 import type { PortMonitors } from "./network/port-monitors.ts";
 import type { Processes } from "./processes/processes.ts";
+import type { Terminals } from "./terminal/terminals.ts";
 import type { ToolRuns } from "./tools/tool-runs.ts";
 import type { Upgrades } from "./upgrade/upgrades.ts";
 import type { Uploads } from "./uploads/uploads.ts";
@@ -17,6 +18,7 @@ export type SessionContext = {
   monitors: PortMonitors;
   upgrades: Upgrades;
   tools: ToolRuns;
+  terminals: Terminals;
   log: Logger;
   /** For content that stands in memory whole. */
   budget: MemoryBudget;

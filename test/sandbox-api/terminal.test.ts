@@ -1,0 +1,306 @@
+// Terminals over WebSocket: a real shell, what is shown again, who shares it, what ends it, and clients that misbehave.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterEach, beforeEach, test } from "node:test";
+import { WebSocket } from "ws";
+import { terminalFrameMaxBytes, terminalReplayBytes } from "../../src/contract/sandbox-api/terminal.ts";
+import { eventually } from "../eventually.ts";
+import { TestSandbox } from "./harness.ts";
+
+let sandbox: TestSandbox;
+const opened: Connection[] = [];
+let sessions = 0;
+beforeEach(async () => {
+  sandbox = await TestSandbox.start();
+});
+afterEach(async () => {
+  for (const connection of opened.splice(0)) connection.socket.terminate();
+  await sandbox[Symbol.asyncDispose]();
+});
+
+type Message = { type: string; data: string; exitCode?: number };
+
+/** A client as the page is one. */
+class Connection {
+  readonly socket: WebSocket;
+  text = "";
+  errors: Message[] = [];
+  closed: { code: number; reason: string } | undefined;
+
+  constructor(query: Record<string, string>) {
+    this.socket = new WebSocket(`ws://127.0.0.1:${sandbox.port}/terminal/ws?${new URLSearchParams(query)}`);
+    this.socket.on("message", (data) => {
+      const message = JSON.parse(data.toString()) as Message;
+      if (message.type === "output") this.text += message.data;
+      else this.errors.push(message);
+    });
+    this.socket.on("close", (code, reason) => {
+      this.closed = { code, reason: reason.toString() };
+    });
+    this.socket.on("error", () => undefined);
+    opened.push(this);
+  }
+
+  type(data: string): void {
+    this.socket.send(JSON.stringify({ type: "input", data }));
+  }
+
+  async shows(pattern: RegExp): Promise<void> {
+    await eventually(() => assert.match(this.text, pattern));
+  }
+
+  async ends(): Promise<{ code: number; reason: string }> {
+    await eventually(() => assert.ok(this.closed !== undefined));
+    return this.closed!;
+  }
+}
+
+async function open(query: Record<string, string> = {}): Promise<Connection> {
+  const connection = new Connection({ shell: "/bin/sh", ...query });
+  await once(connection.socket, "open");
+  return connection;
+}
+
+/** A session of its own, so that tests do not share shells. */
+const fresh = (): string => `session-${++sessions} ü/?`;
+
+/** What the server says instead of agreeing. */
+async function refusal(query: string, on = sandbox): Promise<{ status: number; body: string }> {
+  const socket = connect(on.port, "127.0.0.1");
+  const headers = "host: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
+  socket.write(`GET /terminal/ws?${query} HTTP/1.1\r\n${headers}sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`);
+  let answer = "";
+  for await (const chunk of socket) answer += String(chunk);
+  return { status: Number(answer.split(" ")[1]), body: answer.slice(answer.indexOf("\r\n\r\n") + 4) };
+}
+
+test("the page and its parts come from here alone, by relative addresses", async () => {
+  const page = await sandbox.ask("GET", "/terminal");
+  assert.equal(page.status, 200);
+  assert.match(page.headers["content-type"]!, /^text\/html/);
+  const policy = String(page.headers["content-security-policy"]);
+  assert.match(policy, /default-src 'none'; script-src 'self';/);
+  assert.match(policy, /frame-ancestors 'self'/);
+  const parts = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1]!);
+  assert.equal(parts.length, 5);
+  for (const part of parts) {
+    assert.ok(!part.startsWith("/") && !part.includes("://"), part);
+    const answer = await sandbox.ask("GET", `/${part}`);
+    assert.equal(answer.status, 200, part);
+    assert.match(answer.headers["content-type"]!, part.endsWith(".js") ? /^text\/javascript/ : /^text\/css/);
+    assert.equal(answer.headers["x-content-type-options"], "nosniff");
+  }
+  assert.equal((await sandbox.ask("HEAD", "/terminal")).status, 200);
+  for (const name of ["missing.js", "..%2Fterminal.html", "constructor"]) {
+    assert.equal((await sandbox.ask("GET", `/terminal/assets/${name}`)).status, 404, name);
+  }
+  assert.equal((await sandbox.ask("GET", "/terminal/ws")).status, 400);
+  assert.equal((await sandbox.ask("POST", "/terminal")).status, 405);
+});
+
+test("a shell takes input, knows its terminal and is no process of the API", async () => {
+  const shell = await open({ sessionId: fresh(), cols: "101", rows: "33", workingDir: "/tmp" });
+  shell.type("echo $TERM-$(pwd)-$(tty | cut -c1-9)-$((6*7)); stty size\n");
+  await shell.shows(/xterm-256color-\/tmp-\/dev\/pts\/-42\r\n33 101\r\n/);
+  shell.socket.send(JSON.stringify({ type: "resize", cols: 50, rows: 10 }));
+  shell.type("stty size\n");
+  await shell.shows(/\n10 50\r\n/);
+  assert.deepEqual((await sandbox.ask("GET", "/process")).json, []);
+});
+
+test("characters of several bytes arrive whole, whichever way they come", async () => {
+  const shell = await open({ sessionId: fresh() });
+  shell.type(
+    "stty -echo; printf '\\360\\237'; sleep 0.2; printf '\\230\\200|\\303'; sleep 0.2; printf '\\244|'; echo 'gr\u00fc\u00df \u{1f600}' | cat\n",
+  );
+  await shell.shows(/\u{1f600}\|ä\|grüß \u{1f600}\r\n/u);
+  assert.doesNotMatch(shell.text, /\ufffd/);
+});
+
+test("the end of the shell is told with its exit code, and the next connection gets a new one", async () => {
+  const sessionId = fresh();
+  const [shell, other] = [await open({ sessionId }), await open({ sessionId })];
+  shell.type("A=1; exit 7\n");
+  for (const each of [shell, other]) {
+    assert.deepEqual(await each.ends(), { code: 1_000, reason: "exit code 7" });
+    assert.equal(each.errors[0]!.exitCode, 7);
+  }
+  const next = await open({ sessionId });
+  next.type("echo [$A]\n");
+  await next.shows(/\n\[\]\r\n/);
+});
+
+test("connections of one session see and type the same; another session is another shell", async () => {
+  const sessionId = fresh();
+  const [first, second, third] = [
+    await open({ sessionId }),
+    await open({ sessionId }),
+    await open({ sessionId: fresh() }),
+  ];
+  first.type("A=shared\n");
+  await second.shows(/A=shared\r\n/);
+  second.type("echo got:$A\n");
+  for (const each of [first, second]) await each.shows(/\ngot:shared\r\n/);
+  third.type("echo got:$A\n");
+  await third.shows(/\ngot:\r\n/);
+});
+
+test("who connects in the middle of a stream sees each line once, and those from before", async () => {
+  const sessionId = fresh();
+  const first = await open({ sessionId });
+  first.type("stty -echo; i=0; while [ $i -lt 6000 ]; do i=$((i+1)); echo line-$i; done; echo all-done\n");
+  await first.shows(/line-100\r/);
+  const later: Connection[] = [];
+  for (let index = 0; index < 5; index++) later.push(await open({ sessionId }));
+  await first.shows(/\nall-done/);
+  for (const each of [first, ...later]) {
+    await each.shows(/\nall-done/);
+    const numbers = [...each.text.matchAll(/^line-(\d+)\r?$/gm)].map((match) => Number(match[1]));
+    numbers.forEach((number, index) => {
+      assert.equal(number, numbers[0]! + index);
+    });
+    assert.equal(numbers.at(-1), 6_000);
+  }
+  assert.equal([...later[0]!.text.matchAll(/^line-1\r?$/gm)].length, 1, "the replay began at the beginning");
+});
+
+test("of much output the end is shown again, from a whole line on", async () => {
+  const sessionId = fresh();
+  const first = await open({ sessionId });
+  first.type("stty -echo; seq -f '\\303\\274 line %.0f' 1 30000 | sed 's/^/ü/'; echo all-done\n");
+  await first.shows(/\nall-done/);
+  const again = await open({ sessionId });
+  await again.shows(/\nall-done/);
+  const bytes = Buffer.byteLength(again.text);
+  assert.ok(bytes <= terminalReplayBytes + 1_024 && bytes > terminalReplayBytes / 2, String(bytes));
+  assert.ok(again.text.startsWith("ü"), JSON.stringify(again.text.slice(0, 20)));
+  assert.doesNotMatch(again.text, /\ufffd/);
+  assert.ok(first.text.endsWith(again.text) || first.text.includes(again.text.slice(0, terminalReplayBytes / 2)));
+});
+
+test("a shell survives its client and the daemon", async () => {
+  const sessionId = fresh();
+  const before = await open({ sessionId });
+  before.type("KEPT=still-here; (sleep 1; echo late-$KEPT) &\n");
+  await before.shows(/KEPT/);
+  before.socket.terminate();
+  await sandbox.restart();
+  const after = await open({ sessionId });
+  await after.shows(/late-still-here/);
+  after.type("echo now-$KEPT\n");
+  await after.shows(/\nnow-still-here\r\n/);
+  assert.equal([...after.text.matchAll(/late-still-here/g)].length, 1);
+  assert.deepEqual((await sandbox.ask("GET", "/process")).json, []);
+  after.type("exit 4\n");
+  assert.equal((await after.ends()).reason, "exit code 4");
+});
+
+test("a shell ends for its clients although it leaves something running", async () => {
+  const shell = await open({ sessionId: fresh() });
+  shell.type("(trap '' HUP; exec sleep 5) & exit 3\n");
+  assert.equal((await shell.ends()).reason, "exit code 3");
+});
+
+test("a daemon that goes tells its clients to connect again", async () => {
+  const shell = await open({ sessionId: fresh() });
+  await sandbox.restart();
+  assert.equal((await shell.ends()).code, 1_012);
+});
+
+test("a client that does not read is dropped and stalls nobody", async () => {
+  const sessionId = fresh();
+  const [reader, stuck] = [await open({ sessionId }), await open({ sessionId })];
+  stuck.socket.pause();
+  reader.type("stty -echo; seq 1 3000000 | tail -c 12000000; echo all-done\n");
+  await eventually(() => assert.match(reader.text.slice(-4_096), /\nall-done/), { timeoutMs: 60_000 });
+  stuck.socket.resume();
+  const { code } = await stuck.ends();
+  assert.ok(code === 1_013 || code === 1_006, String(code));
+});
+
+test("input that the shell does not read is bounded, and others are served", async () => {
+  const stuck = await open({ sessionId: fresh() });
+  stuck.type("stty raw -echo; sleep 60\n");
+  await stuck.shows(/sleep/);
+  const piece = JSON.stringify({ type: "input", data: "x".repeat(64 * 1024) });
+  for (let index = 0; index < 64 && stuck.socket.readyState === WebSocket.OPEN; index++) stuck.socket.send(piece);
+  const other = await open({ sessionId: fresh() });
+  other.type("echo alive\n");
+  await other.shows(/\nalive/);
+});
+
+test("large input arrives complete and in order", async () => {
+  const shell = await open({ sessionId: fresh() });
+  shell.type("stty raw -echo; head -c 300000 | sha256sum; stty sane\n");
+  await shell.shows(/stty sane\r?\n/);
+  const text = Array.from({ length: 30_000 }, (_, index) => String(index).padStart(10, "0")).join("");
+  for (let at = 0; at < text.length; at += 16_384) shell.type(text.slice(at, at + 16_384));
+  const { createHash } = await import("node:crypto");
+  await shell.shows(new RegExp(createHash("sha256").update(text).digest("hex")));
+});
+
+for (const [what, message] of [
+  ["is no JSON", "{"],
+  ["is of no known type", '{"type":"output","data":"x"}'],
+  ["is null", "null"],
+  ["has data that is no text", '{"type":"input","data":1}'],
+  ["has a size of nothing", '{"type":"resize","cols":0,"rows":5}'],
+  ["has a huge size", '{"type":"resize","cols":100000,"rows":5}'],
+  ["is binary", Buffer.from('{"type":"input","data":"x"}')],
+] as const) {
+  test(`a message that ${what} ends the connection, not the shell`, async () => {
+    const sessionId = fresh();
+    const [bad, good] = [await open({ sessionId }), await open({ sessionId })];
+    bad.socket.send(message);
+    assert.equal((await bad.ends()).code, 1_008);
+    good.type("echo fine\n");
+    await good.shows(/\nfine/);
+  });
+}
+
+test("a message above the limit ends the connection", async () => {
+  const shell = await open({ sessionId: fresh() });
+  shell.socket.send("x".repeat(terminalFrameMaxBytes + 1));
+  assert.equal((await shell.ends()).code, 1_009);
+});
+
+test("what is asked wrongly is refused with the reason", async () => {
+  for (const [query, status, reason] of [
+    ["cols=0", 400, /'cols'/],
+    ["rows=1001", 400, /'rows'/],
+    ["cols=x", 400, /'cols'/],
+    [`sessionId=${"x".repeat(129)}`, 400, /'sessionId'/],
+    ["sessionId=r1&shell=/no/such/shell", 422, /\/no\/such\/shell/],
+    ["sessionId=r2&shell=%00", 400, /NUL/],
+    ["sessionId=r3&workingDir=/no/such/dir", 422, /./],
+  ] as const) {
+    const answer = await refusal(query);
+    assert.equal(answer.status, status, query);
+    assert.match((JSON.parse(answer.body) as { error: string }).error, reason);
+  }
+  const socket = connect(sandbox.port, "127.0.0.1");
+  socket.write("GET /terminal/ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+  let answer = "";
+  for await (const chunk of socket) answer += String(chunk);
+  assert.match(answer, /^HTTP\/1\.1 400 [\s\S]*\{"error":"/);
+});
+
+test("terminals and their connections are limited, and nothing is compressed", async () => {
+  await using own = await TestSandbox.start();
+  const attempts: WebSocket[] = [];
+  const attempt = async (sessionId: string): Promise<boolean> => {
+    const socket = new WebSocket(`ws://127.0.0.1:${own.port}/terminal/ws?shell=/bin/cat&sessionId=${sessionId}`);
+    attempts.push(socket);
+    const opens = once(socket, "open").then(() => true);
+    const isOpen = await Promise.race([opens, once(socket, "error").then(() => false)]).catch(() => false);
+    if (isOpen) assert.equal(socket.extensions, "");
+    return isOpen;
+  };
+  const alike = await Promise.all(Array.from({ length: 17 }, () => attempt("same")));
+  assert.equal(alike.filter(Boolean).length, 16);
+  const different = await Promise.all(Array.from({ length: 17 }, (_, index) => attempt(`s${index}`)));
+  assert.equal(different.filter(Boolean).length, 15);
+  assert.equal((await refusal("sessionId=more", own)).status, 429);
+  for (const socket of attempts) socket.terminate();
+});
