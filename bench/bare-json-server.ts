@@ -11,6 +11,8 @@ const server = createServer((request, response) => {
   const body = JSON.stringify(answer);
   response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(body) }).end(body);
 });
+// Measured in turns: a connection waits longer for its next one than servers wait by themselves.
+server.keepAliveTimeout = 0;
 server.listen(0, "127.0.0.1", () => {
   process.send?.({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 });

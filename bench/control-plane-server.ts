@@ -22,10 +22,14 @@ const host: Host = {
   upgrade: (_instanceId, _request, socket) => void socket.destroy(),
 };
 const server = createServer((request, response) => controlPlane.app.routing(request, response));
+// Measured in turns: a connection waits longer for its next one than servers wait by themselves.
+server.keepAliveTimeout = 0;
 await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const settings = { ...process.env, CATNAP_SANDBOXES_MAX: "1000000", CATNAP_REQUESTS_PER_SECOND: "1000000" };
-const config = readControlPlaneConfig(settings, { dataDir, origin, pathPrefix: "/run" });
+// Not while anything is measured: the first pass of a process looks at every record, and this host lists no instances.
+const reconcileIntervalMs = 86_400_000;
+const config = { ...readControlPlaneConfig(settings, { dataDir, origin, pathPrefix: "/run" }), reconcileIntervalMs };
 const controlPlane = await openControlPlane({ config, host, log: createLogger("warn") });
 process.once("disconnect", () => process.exit(0));
 process.once("SIGTERM", async () => {

@@ -42,6 +42,8 @@ export class Connection implements Disposable {
       body === undefined ? "" : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n`;
     const head = `${method} ${path} HTTP/1.1\r\nhost: ${this.#host}\r\n${this.#headers}${entity}\r\n`;
     return new Promise((resolve, reject) => {
+      // It would wait for an answer for ever.
+      if (this.#socket.destroyed) throw new Error("the connection was closed while it was idle");
       this.#received = [];
       this.#waiting = { resolve, reject, sentAt: performance.now(), firstAt: 0 };
       this.#socket.write(head + (body ?? ""));

@@ -20,6 +20,7 @@ const paged = { "blaxel-version": "2026-04-28" };
 
 type Place = { store: Store; dataDir: string };
 type Running = AsyncDisposable & {
+  url: string;
   apiKey: string;
   open(headers?: Record<string, string>): Promise<Connection>;
 };
@@ -27,7 +28,12 @@ type Running = AsyncDisposable & {
 export async function benchStore(): Promise<Result[]> {
   const dir = mkdtempSync(join(tmpdir(), "catnap-bench-store-"));
   // As an operator runs it: durable, with some memory.
-  await using server = await startPostgres({ fsync: "on", full_page_writes: "on", shared_buffers: "512MB" });
+  await using server = await startPostgres({
+    fsync: "on",
+    full_page_writes: "on",
+    shared_buffers: "1GB",
+    max_wal_size: "4GB",
+  });
   const newDir = (): string => mkdtempSync(join(dir, "data-"));
   const onSqlite = async (): Promise<Place> => {
     const dataDir = newDir();
@@ -45,14 +51,14 @@ export async function benchStore(): Promise<Result[]> {
   }
 }
 
-type Reads = { one: number[]; page: number[]; auth: number[] };
+type Reads = { one: number[]; page: number[]; key: number[]; token: number[] };
 
 async function measure(kind: Store["kind"], newPlace: () => Promise<Place>): Promise<Result[]> {
   const creates = await measureCreates(await newPlace());
   const small = await prepare(await newPlace(), few);
   const startedAt = performance.now();
   const large = await prepare(await newPlace(), many);
-  const filledS = (performance.now() - startedAt) / 1000;
+  const preparedS = (performance.now() - startedAt) / 1000;
   await using smallRunning = await startControlPlane(small);
   await using largeRunning = await startControlPlane(large);
   const search = await measureSearch(largeRunning);
@@ -61,16 +67,10 @@ async function measure(kind: Store["kind"], newPlace: () => Promise<Place>): Pro
     ratio(`${kind}: GET /v0/sandboxes/{name}, each name once`, atFew.one, atMany.one, bare),
     {
       ...ratio(`${kind}: a page of 50 with its total`, atFew.page, atMany.page, bare),
-      note: `filled in ${filledS.toFixed(0)} s`,
+      note: `a million were stored in ${preparedS.toFixed(0)} s`,
     },
-    {
-      name: `${kind}: checking an API key`,
-      unit: "ms",
-      measured: figures(atMany.auth),
-      goal: "median at most 0.2 ms",
-      value: summarize(atMany.auth).median,
-      met: summarize(atMany.auth).median <= 0.2,
-    },
+    checking(`${kind}: checking an API key`, atMany.key, bare),
+    checking(`${kind}: checking an access token`, atMany.token, bare),
     {
       name: `${kind}: others' requests while a million sandboxes are searched`,
       unit: "ms",
@@ -128,6 +128,20 @@ function ratio(name: string, atFew: number[], atMany: number[], bare: number[]):
   };
 }
 
+/** As the server times it. */
+function checking(name: string, times: number[], bare: number[]): Result {
+  const { median, p99 } = summarize(times);
+  return {
+    name,
+    unit: "ms",
+    measured: { median, p99, share_of_a_bare_request: median / summarize(bare).median },
+    baseline: { bare_node_http: summarize(bare).median },
+    goal: "median at most 0.2 ms",
+    value: median,
+    met: median <= 0.2,
+  };
+}
+
 /** Both and the bare server in turns, so that other work of the machine comes to all of them. */
 async function measureReads(small: Running, large: Running): Promise<[Reads, Reads, number[]]> {
   const readers = await Promise.all([reader(small, few), reader(large, many)]);
@@ -145,7 +159,7 @@ async function measureReads(small: Running, large: Running): Promise<[Reads, Rea
     }
     return [readers[0].reads, readers[1].reads, bare];
   } finally {
-    for (const { connection } of readers) connection[Symbol.dispose]();
+    for (const { close } of readers) close();
     child.kill();
     await once(child, "exit");
   }
@@ -153,25 +167,49 @@ async function measureReads(small: Running, large: Running): Promise<[Reads, Rea
 
 async function reader(running: Running, stored: number) {
   const connection = await running.open(paged);
-  const reads: Reads = { one: [], page: [], auth: [] };
+  const withToken = await running.open({ authorization: `Bearer ${await getAccessToken(running)}` });
+  const reads: Reads = { one: [], page: [], key: [], token: [] };
   const each = Math.floor(few / rounds);
+  const check = async (through: Connection): Promise<number[]> => {
+    const times: number[] = [];
+    for (let index = 0; index < each; index++) {
+      const { headers } = expectOk(await through.request("GET", "/v0/sandboxes/box-1"));
+      times.push(Number(/auth;dur=([\d.]+)/.exec(headers)?.[1] ?? Number.NaN));
+    }
+    return times;
+  };
   const read = async (round: number): Promise<void> => {
-    const auth: number[] = [];
-    const page = await sample(each, async () => {
-      const answer = expectOk(await connection.request("GET", "/v0/sandboxes"));
-      auth.push(Number(/auth;dur=([\d.]+)/.exec(answer.headers)?.[1] ?? Number.NaN));
-    });
+    const page = await sample(each, async () => expectOk(await connection.request("GET", "/v0/sandboxes")));
     // Spread over all, each once: names that were asked for before would come from memory.
     const one = await sample(each, async (index) => {
       const name = `box-${1 + Math.floor(((round * each + index) * stored) / few)}`;
       expectOk(await connection.request("GET", `/v0/sandboxes/${name}`));
     });
+    const checked = { key: await check(connection), token: await check(withToken) };
     if (round < rounds / 4) return;
     reads.page.push(...page);
     reads.one.push(...one);
-    reads.auth.push(...auth);
+    reads.key.push(...checked.key);
+    reads.token.push(...checked.token);
   };
-  return { connection, reads, read };
+  const close = (): void => {
+    connection[Symbol.dispose]();
+    withToken[Symbol.dispose]();
+  };
+  return { connection, reads, read, close };
+}
+
+/** Of a service account made for it. */
+async function getAccessToken({ url, apiKey }: Running): Promise<string> {
+  const post = async (path: string, body: object): Promise<Record<string, string>> => {
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
+    const answer = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`);
+    return (await answer.json()) as Record<string, string>;
+  };
+  const { client_id, client_secret } = await post("/v0/service_accounts", { name: "reader", role: "admin" });
+  const token = await post("/v0/oauth/token", { grant_type: "client_credentials", client_id, client_secret });
+  return token.access_token ?? "";
 }
 
 /** A search that finds nothing looks at everything. */
@@ -224,6 +262,7 @@ async function startControlPlane({ store, dataDir, ...known }: Place & { apiKey?
   ])) as [{ url: string; apiKey?: string }];
   const apiKey = started.apiKey ?? known.apiKey ?? "";
   return {
+    url: started.url,
     apiKey,
     open: (headers = {}) => Connection.open(started.url, { authorization: `Bearer ${apiKey}`, ...headers }),
     async [Symbol.asyncDispose]() {

@@ -4,7 +4,7 @@ import type { SandboxStatus } from "../../contract/sandbox-status.ts";
 import type { Database, PreparedRead } from "../db/database.ts";
 import { beginningOf, type Direction, type Position, reverse } from "../paging.ts";
 import type { SandboxRow } from "./record.ts";
-import { yieldTurn } from "./scans.ts";
+import { SlicePace, yieldTurn } from "./scans.ts";
 
 export type Column = "created_at" | "name";
 export type Order = { column: Column; direction: Direction };
@@ -12,8 +12,8 @@ export type Order = { column: Column; direction: Direction };
 /** What all rows of a range have in common; `search` is what the text of those asked for contains. */
 export type RangeFilter = { workspaceId: string; externalId: string | undefined; search: string | undefined };
 
-/** Rows looked at before others get their turn: few where this process is the database. */
-const sliceRows = { sqlite: 2_000, postgres: 50_000 };
+/** How long others may wait for their turn, and the rows that are tried first: a moment where this process is the database. */
+const slices = { sqlite: { targetMs: 2, rowsMax: 2_000 }, postgres: { targetMs: 100, rowsMax: 50_000 } };
 
 type Statements = {
   page: PreparedRead<SandboxRow>;
@@ -26,7 +26,7 @@ export type ListQueries = ReturnType<typeof createListQueries>;
 
 export function createListQueries(database: Database) {
   const statementsFor = prepareStatements(database);
-  const slice = sliceRows[database.dialect];
+  const pace = new SlicePace(slices[database.dialect]);
 
   /** `visit` is given the ends of each slice and says whether to go on. */
   const eachSlice = async (
@@ -37,9 +37,11 @@ export function createListQueries(database: Database) {
   ): Promise<void> => {
     const end = beginningOf(reverse(direction));
     for (let from = after ?? beginningOf(direction); ; ) {
-      const next = await boundary.first(...key, from.value, from.id, slice - 1);
+      const startedAt = performance.now();
+      const next = await boundary.first(...key, from.value, from.id, pace.rows - 1);
       const to = next ?? end;
       const goesOn = await visit([from.value, from.id, to.value, to.id]);
+      pace.took(performance.now() - startedAt);
       if (next === undefined || !goesOn) return;
       from = next;
       await yieldTurn();

@@ -33,3 +33,23 @@ export class Scans {
 export async function yieldTurn(): Promise<void> {
   await nextTurn();
 }
+
+const rowsMin = 100;
+
+/** How many rows a slice has, so that it takes about as long as others may wait: rows that come from the disk take longer. */
+export class SlicePace {
+  readonly #targetMs: number;
+  readonly #rowsMax: number;
+  rows: number;
+
+  constructor({ targetMs, rowsMax }: { targetMs: number; rowsMax: number }) {
+    this.#targetMs = targetMs;
+    this.#rowsMax = rowsMax;
+    this.rows = Math.max(rowsMin, Math.round(rowsMax / 4));
+  }
+
+  took(ms: number): void {
+    if (ms > this.#targetMs) this.rows = Math.max(rowsMin, Math.round(this.rows / 2));
+    else if (ms < this.#targetMs / 2) this.rows = Math.min(this.#rowsMax, Math.round(this.rows * 1.5));
+  }
+}
