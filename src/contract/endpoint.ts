@@ -27,7 +27,7 @@ export type Endpoint = {
   response: TSchema;
   /** What the answer's headers mean, by their names. */
   responseHeaders?: Readonly<Record<string, string>>;
-  /** Status codes of failures besides those every operation has (400, 401, 403, 404 with parameters, 413, 429, 500). */
+  /** Status codes of failures besides those every operation has (400, 401, 403, 404, 413, 415, 429, 500). */
   errors?: readonly number[];
   /** The body of failures, where it is not the surface's usual one. */
   errorBody?: TSchema;

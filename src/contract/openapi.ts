@@ -153,10 +153,9 @@ function renderParameters(operation: Operation, { headers }: DocumentOptions, co
 }
 
 function renderFailures(operation: Operation, { errorBody }: DocumentOptions, components: Components): Json {
-  const usual = [401, 403, 429, 500];
-  if (operation.body || operation.query) usual.push(400);
+  // Headers may break a rule, or name a workspace that does not exist, whatever the operation reads besides.
+  const usual = [400, 401, 403, 404, 429, 500];
   if (operation.body) usual.push(413, 415);
-  if (operation.params || operation.path.endsWith("/*")) usual.push(404);
   const statuses = [...new Set([...usual, ...(operation.errors ?? [])])].sort((left, right) => left - right);
   const schema = components.render(operation.errorBody ?? errorBody);
   return Object.fromEntries(

@@ -1,5 +1,7 @@
 // The HTTP server of the control plane: guards every declared operation, times and logs requests, and answers errors in one shape.
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { type AllowedMethods, allowedMethodsOf } from "../contract/allowed-methods.ts";
+import type { Endpoint } from "../contract/endpoint.ts";
 import { apiVersions, bareListVersion } from "../contract/page.ts";
 import { AppError } from "../core/errors.ts";
 import { randomToken } from "../core/ids.ts";
@@ -82,9 +84,6 @@ export async function createServer({
   app.decorateRequest("failure", undefined);
   app.decorateRequest("audited", undefined);
   app.setErrorHandler(sendFailure);
-  app.setNotFoundHandler((request, reply) => {
-    sendFailure(new AppError("not_found", "There is nothing at this path."), request, reply);
-  });
   boundRequests(app, { bodyTimeoutMs });
   app.addHook("onRequest", admit);
   if (audit !== undefined) {
@@ -105,11 +104,13 @@ export async function createServer({
     logRequest(log, request, reply);
     done();
   });
+  const declared: Endpoint[] = [];
   app.register(
     (scope, _options, done) => {
       // A route without a declaration would be open to everyone: it must not exist.
       scope.addHook("onRoute", ({ config, url }) => {
         if (config?.endpoint === undefined) throw new Error(`the route ${url} is not declared`);
+        declared.push(config.endpoint);
       });
       routes(scope);
       done();
@@ -117,8 +118,24 @@ export async function createServer({
     { prefix: "/v0" },
   );
   await openRoutes?.(app);
+  answerUnmatched(app, declared);
   await app.ready();
   return app;
+}
+
+/** A path that exists with other methods names them; nothing is read of the body. */
+function answerUnmatched(app: FastifyInstance, declared: readonly Endpoint[]): void {
+  let allowedMethods: AllowedMethods | undefined;
+  app.setNotFoundHandler((request, reply) => {
+    allowedMethods ??= allowedMethodsOf(declared, { servesHead: true });
+    const allowed = request.url.startsWith("/v0/") ? allowedMethods(request.url.slice(3)).join(", ") : "";
+    if (allowed !== "") reply.header("allow", allowed);
+    const error =
+      allowed === ""
+        ? new AppError("not_found", "There is nothing at this path.")
+        : new AppError("method_not_allowed", `Only ${allowed} are possible at this path.`);
+    sendFailure(error, request, reply);
+  });
 }
 
 const processName = randomToken(6);

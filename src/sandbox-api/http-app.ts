@@ -1,10 +1,11 @@
 // The one HTTP app that serves the sandbox API of every instance.
 import { Readable } from "node:stream";
 import { type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { allowedMethodsOf } from "../contract/allowed-methods.ts";
+import { sandboxOperations } from "../contract/operations.ts";
 import { AppError, toAppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
-import { allowedMethods } from "./allowed-methods.ts";
 import { answerError } from "./error-answer.ts";
 import { registerFileRoutes } from "./files/file-routes.ts";
 import { type Build, registerHealthRoutes } from "./health.ts";
@@ -22,6 +23,8 @@ import { registerTerminalRoutes } from "./terminal/terminal-routes.ts";
 import { registerUpgradeRoutes } from "./upgrade/upgrade-routes.ts";
 import { registerUploadRoutes } from "./uploads/upload-routes.ts";
 import { registerWatchRoutes } from "./watch/watch-routes.ts";
+
+const allowedMethods = allowedMethodsOf(sandboxOperations, { servesHead: true });
 
 const jsonMaxBytes = 2 * 1024 * 1024;
 /** Three bytes of a path may be written as nine characters. */

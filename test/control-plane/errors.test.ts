@@ -36,7 +36,7 @@ test("reading, listing and deleting answer with the general error body", async (
   assertGeneral(await server.call("GET", "/v0/sandboxes/%zz"), 400, "invalid_request");
   assertGeneral(await server.call("GET", "/v0/sandboxes/"), 404, "not_found");
   assertGeneral(await server.call("GET", "/v0/nothing"), 404, "not_found");
-  assertGeneral(await server.call("PATCH", "/v0/sandboxes/nobody"), 404, "not_found");
+  assertGeneral(await server.call("PATCH", "/v0/sandboxes/nobody"), 405, "method_not_allowed");
   assertGeneral(await server.call("GET", "/"), 404, "not_found");
   assertGeneral(await server.call("GET", "/v0/sandboxes", { key: null }), 401, "unauthenticated");
   assertGeneral(await server.call("GET", "/v0/sandboxes?limit=0"), 400, "invalid_request");
@@ -187,4 +187,13 @@ test("HEAD is answered like GET without a body", async () => {
       .end();
   });
   assert.equal(status, 200);
+});
+
+test("a method that a path does not take is 405 and names those it takes", async () => {
+  await using server = await startServer();
+  const answer = await server.call("PATCH", "/v0/sandboxes/some", { body: {} });
+  assert.equal(answer.status, 405);
+  assert.equal(answer.headers.get("allow"), "DELETE, GET, HEAD, PUT");
+  assert.deepEqual(Object.keys(answer.body), ["error", "code", "message"]);
+  assert.equal((await server.call("POST", "/v0/nothing")).status, 404);
 });

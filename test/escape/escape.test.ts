@@ -50,6 +50,8 @@ const otherErrors: Readonly<Record<string, string>> = {
   "change the init's mode": "EROFS",
   "replace the init's program": "EBUSY",
   "remove the init's program": "EBUSY",
+  "open the search program for writing": "EACCES",
+  "replace the search program": "EBUSY",
   "spare itself when memory is short": "EACCES",
   "take an id beyond the range": "EINVAL",
   "give a file to an id beyond the range": "EINVAL",
