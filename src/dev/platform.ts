@@ -169,6 +169,7 @@ async function startHost(options: {
     guestBinary: config.guestBinary,
     openOutgoing: (limits) => new Outgoing({ ...outgoing, limits }),
   });
-  const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date(), inits }));
+  const { multipartTtlMs } = config;
+  const sandboxApi = opened.use(createSandboxApi({ log, ...version, startedAt: new Date(), inits, multipartTtlMs }));
   return openHost({ config, driver, images, sandboxApi, openGuest, sealKey, log });
 }

@@ -22,6 +22,8 @@ export type HostConfig = {
   networkCidr: string;
   /** Processes and threads one sandbox may have. */
   processesMax: number;
+  /** How long a multipart upload into a sandbox may lie without another part coming. */
+  multipartTtlMs: number;
 };
 
 export const defaultDataDir = "/var/lib/catnap";
@@ -46,6 +48,7 @@ export function readHostConfig(settings: Settings, projectRoot: string): HostCon
     imageMaxBytes: imageMaxMb * 1024 * 1024,
     networkCidr: text("CATNAP_NETWORK_CIDR", "10.201.0.0/16"),
     processesMax: readInteger(settings, "CATNAP_PROCESSES_MAX", 4_096, { min: 16, max: 1_000_000 }),
+    multipartTtlMs: readDurationMs(settings, "CATNAP_MULTIPART_TTL", "24h"),
   };
 }
 

@@ -27,16 +27,25 @@ const contentMaxBytes = 512 * 1024 * 1024;
 const sandboxContentMaxBytes = 96 * 1024 * 1024;
 const waiting = { waitingMax: 256, waitMs: 30_000 };
 
-export type SandboxApiOptions = { log: Logger; version: string; commit: string; startedAt: Date; inits: InitSource };
+export type SandboxApiOptions = {
+  log: Logger;
+  version: string;
+  commit: string;
+  startedAt: Date;
+  inits: InitSource;
+  /** How long a multipart upload may lie without another part coming. */
+  multipartTtlMs?: number;
+};
 
-export function createSandboxApi({ log, inits, ...build }: SandboxApiOptions): SandboxApi {
+export function createSandboxApi({ log, inits, multipartTtlMs, ...build }: SandboxApiOptions): SandboxApi {
   const app = createApp({ log, build });
   const sessions = new Set<Session>();
   const budget = new MemoryBudget({ ...waiting, totalBytes: contentMaxBytes });
   return {
     async open(machine) {
       await app.ready();
-      const session = new Session({ app, machine, log, budget, inits }, () => sessions.delete(session));
+      const parts = { app, machine, log, budget, inits, multipartTtlMs };
+      const session = new Session(parts, () => sessions.delete(session));
       sessions.add(session);
       return session;
     },
@@ -47,7 +56,14 @@ export function createSandboxApi({ log, inits, ...build }: SandboxApiOptions): S
   };
 }
 
-type SessionParts = { app: App; machine: Machine; log: Logger; budget: MemoryBudget; inits: InitSource };
+type SessionParts = {
+  app: App;
+  machine: Machine;
+  log: Logger;
+  budget: MemoryBudget;
+  inits: InitSource;
+  multipartTtlMs: number | undefined;
+};
 
 class Session implements SandboxSession {
   readonly #app: App;
@@ -57,14 +73,14 @@ class Session implements SandboxSession {
   readonly #onDisposed: () => void;
 
   constructor(parts: SessionParts, onDisposed: () => void) {
-    const { app, machine, log, budget, inits } = parts;
+    const { app, machine, log, budget, inits, multipartTtlMs } = parts;
     this.#app = app;
     this.#onDisposed = onDisposed;
     const own = log.child({ instance: machine.instanceId });
     this.#context = {
       machine,
       processes: new Processes(machine, own),
-      uploads: new Uploads(machine),
+      uploads: new Uploads(machine, { ttlMs: multipartTtlMs }),
       tools: new ToolRuns(machine),
       terminals: new Terminals(machine),
       monitors: new PortMonitors(machine, own, this.#end.signal),
@@ -109,6 +125,7 @@ class Session implements SandboxSession {
       const target = parsePortUrl(request.url!);
       if (target !== undefined) return this.#ports.handle(request, response, target);
       bindSession(request, this.#context);
+      this.#context.uploads.collect();
       this.#app.routing(request, response);
     } catch (error) {
       answerError(request, response, this.#report(error));

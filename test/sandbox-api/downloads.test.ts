@@ -1,7 +1,9 @@
 // Downloads of files over HTTP: which answer is raw, ranges, versions, HEAD.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { appendFileSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import type { FileWithContent } from "../../src/contract/sandbox-api/filesystem.ts";
 import { TestSandbox } from "./harness.ts";
@@ -88,4 +90,68 @@ test("HEAD has the headers of GET and no body", async () => {
   for (const name of ["content-length", "content-type", "content-disposition", "etag", "last-modified"]) {
     assert.equal(head.headers[name], get.headers[name], name);
   }
+});
+
+test("a file whose size is not what it says is answered as it is read, also in ranges", async () => {
+  const raw = { headers: { accept: "application/octet-stream" } };
+  for (const path of ["/proc/sys/kernel/ostype", "/sys/kernel/mm/transparent_hugepage/enabled"]) {
+    const content = readFileSync(path);
+    const url = `/filesystem/${encodeURIComponent(path)}`;
+    const whole = await sandbox.ask("GET", url, raw);
+    assert.deepEqual([whole.status, whole.body], [200, content]);
+    const { size, content: text } = (await sandbox.ask("GET", url)).json as { size: number; content: string };
+    assert.deepEqual([size, text], [content.length, content.toString()]);
+    const range = await sandbox.ask("GET", url, { headers: { ...raw.headers, range: "bytes=1-3" } });
+    assert.deepEqual([range.status, range.body], [206, content.subarray(1, 4)]);
+    assert.equal(range.headers["content-range"], `bytes 1-3/${content.length}`);
+    const head = await sandbox.ask("HEAD", url, raw);
+    assert.equal(head.headers["content-length"], String(content.length));
+  }
+});
+
+test("a large file that shrinks while it is downloaded breaks the answer off, and never ends it as if it were whole", async () => {
+  const path = join(sandbox.workingDir, "shrinks");
+  for (const accept of ["application/octet-stream", "application/json"]) {
+    writeFileSync(path, Buffer.alloc(40 * 1024 * 1024, "s"));
+    const answer = await sandbox.send({ method: "GET", path: "/filesystem/shrinks", headers: { accept } });
+    assert.equal(answer.statusCode, 200);
+    truncateSync(path, 1_000);
+    await assert.rejects(buffer(answer), accept);
+    assert.equal((await sandbox.ask("GET", "/filesystem/shrinks")).status, 200);
+  }
+});
+
+test("a file that grows, is renamed or removed while it is downloaded comes as it was", async () => {
+  const bytes = randomBytes(24 * 1024 * 1024);
+  const path = join(sandbox.workingDir, "moves");
+  for (const change of [
+    () => appendFileSync(path, "more"),
+    () => renameSync(path, `${path}-renamed`),
+    () => rmSync(path),
+    () => {
+      writeFileSync(`${path}-new`, "new");
+      renameSync(`${path}-new`, path);
+    },
+  ]) {
+    writeFileSync(path, bytes);
+    const headers = { accept: "application/octet-stream" };
+    const answer = await sandbox.send({ method: "GET", path: "/filesystem/moves", headers });
+    change();
+    assert.ok((await buffer(answer)).equals(bytes));
+  }
+});
+
+test("of a huge sparse file any range can be had", async () => {
+  const path = join(sandbox.workingDir, "sparse");
+  writeFileSync(path, "begin");
+  const size = 8 * 1024 ** 4;
+  truncateSync(path, size);
+  const last = await sandbox.ask("GET", "/filesystem/sparse?download=true", { headers: { range: "bytes=-4" } });
+  assert.deepEqual(
+    [last.status, last.body, last.headers["content-range"]],
+    [206, Buffer.alloc(4), `bytes ${size - 4}-${size - 1}/${size}`],
+  );
+  const first = await sandbox.ask("GET", "/filesystem/sparse?download=true", { headers: { range: "bytes=0-4" } });
+  assert.equal(first.text, "begin");
+  assert.equal((await sandbox.ask("GET", "/filesystem/sparse")).status, 422);
 });

@@ -212,6 +212,19 @@ suite("writing", () => {
     }
   });
 
+  test("a large file whose permissions come late is never open to others, and is not written twice", async () => {
+    const bytes = Buffer.alloc(3_000_000, "x");
+    for (const permissions of ["0600", "0755"]) {
+      const sent = form([
+        ["file", bytes, "x"],
+        ["permissions", permissions],
+      ]);
+      assert.equal((await sandbox.ask("PUT", "/filesystem/late", sent)).status, 200);
+      assert.equal(statSync(work("late")).mode & 0o7777, Number.parseInt(permissions, 8));
+      assert.ok(readFileSync(work("late")).equals(bytes));
+    }
+  });
+
   test("a form without a file, with a broken end or without a boundary is 400 and leaves the old file", async () => {
     await put("old", { content: "old" });
     assertError(await sandbox.ask("PUT", "/filesystem/old", form([["permissions", "0644"]])), 400, /'file'/);

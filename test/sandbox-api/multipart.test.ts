@@ -12,10 +12,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { PassThrough } from "node:stream";
 import { after, before, suite, test } from "node:test";
 import type { MultipartUpload, UploadedPart } from "../../src/contract/sandbox-api/multipart.ts";
 import { partsRoot } from "../../src/sandbox-api/uploads/uploads.ts";
-import { form } from "./form.ts";
+import { eventually } from "../eventually.ts";
+import { form, formEnd, formHeaders, partHead } from "./form.ts";
 import { type Answer, TestSandbox } from "./harness.ts";
 
 let sandbox: TestSandbox;
@@ -226,6 +228,7 @@ suite("parts inside the sandbox", () => {
   test("a part that a process inside truncated or removed is refused; the old file stays", async () => {
     for (const tamper of [
       (file: string) => truncateSync(file, 10),
+      (file: string) => writeFileSync(file, bytesOf("forged").subarray(0, statSync(file).size)),
       (file: string) => rmSync(file),
       (file: string) => rmSync(dirname(file), { recursive: true }),
     ]) {
@@ -240,7 +243,144 @@ suite("parts inside the sandbox", () => {
   });
 });
 
+suite("at once", () => {
+  test("of two completions one publishes; both may be told so", async () => {
+    const uploadId = await initiate("twice.bin");
+    const named = await Promise.all([1, 2, 3].map((number) => upload(uploadId, number, bytesOf(`${number}`, 400_000))));
+    const answers = await Promise.all([complete(uploadId, named), complete(uploadId, named)]);
+    const statuses = answers.map(({ status }) => status).sort();
+    assert.ok(["200,200", "200,409"].includes(statuses.join()), statuses.join());
+    assert.equal(statSync(target("twice.bin")).size, 1_200_000);
+    assert.equal((await complete(uploadId, named)).status, 200);
+  });
+
+  test("a completion and an abort: one of them happens, and nothing is left", async () => {
+    for (let round = 0; round < 10; round++) {
+      const uploadId = await initiate("either.bin");
+      const named = [await upload(uploadId, 1, bytesOf("e", 300_000))];
+      const answers = await Promise.all([complete(uploadId, named), abort(uploadId)]);
+      const [completed, aborted] = answers.map(({ status }) => status);
+      assert.ok((completed === 200) !== (aborted === 200), `${completed} ${aborted}`);
+      assert.equal(existsSync(target("either.bin")), completed === 200);
+      assert.deepEqual(partFiles(uploadId), []);
+      rmSync(target("either.bin"), { force: true });
+    }
+  });
+
+  test("a part that is still coming does not hold up a completion or an abort", async () => {
+    for (const end of ["complete", "abort"] as const) {
+      const uploadId = await initiate("late.bin");
+      const named = [await upload(uploadId, 1, bytesOf("1"))];
+      const body = new PassThrough();
+      const late = sandbox.ask("PUT", `/filesystem-multipart/${uploadId}/part?partNumber=1`, {
+        headers: formHeaders,
+        body,
+      });
+      body.write(Buffer.concat([partHead("file", "late"), Buffer.alloc(1_000_000)]));
+      await eventually(() => assert.equal(partFiles(uploadId).length, 2));
+      const answer = await (end === "complete" ? complete(uploadId, named) : abort(uploadId));
+      assert.equal(answer.status, 200, answer.text);
+      body.end(Buffer.concat([Buffer.from("\r\n"), formEnd]));
+      assertError(await late, 409);
+      assert.deepEqual(partFiles(uploadId), []);
+    }
+    assert.ok(readFileSync(target("late.bin")).equals(bytesOf("1")));
+  });
+
+  test("a client that leaves in the middle of a part leaves nothing of it", async () => {
+    const uploadId = await initiate("left.bin");
+    const body = new PassThrough();
+    const answered = sandbox.ask("PUT", `/filesystem-multipart/${uploadId}/part?partNumber=1`, {
+      headers: formHeaders,
+      body,
+    });
+    answered.catch(() => undefined);
+    body.write(Buffer.concat([partHead("file", "left"), Buffer.alloc(1_000_000)]));
+    await eventually(() => assert.equal(partFiles(uploadId).length, 1));
+    body.destroy(new Error("left"));
+    await eventually(() => assert.deepEqual(partFiles(uploadId), []));
+    assert.deepEqual(await parts(uploadId), []);
+    await abort(uploadId);
+  });
+});
+
+suite("abandoned uploads", () => {
+  test("are removed with their parts once nothing came for as long as is set, and not before", async () => {
+    const old = await initiate("abandoned.bin");
+    await upload(old, 1, bytesOf("x"));
+    await sandbox.restart();
+    assert.ok((await open()).some(({ uploadId }) => uploadId === old));
+    await sandbox.close();
+    const record = join(sandbox.stateDir, "uploads", `${old}.jsonl`);
+    const yesterday = new Date(Date.now() - 24 * 60 * 60_000).toISOString();
+    writeFileSync(record, readFileSync(record, "utf8").replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, yesterday));
+    await sandbox.open();
+    const fresh = await initiate("fresh.bin");
+    await eventually(async () =>
+      assert.deepEqual(
+        (await open()).map(({ uploadId }) => uploadId),
+        [fresh],
+      ),
+    );
+    assert.ok(!existsSync(`${partsRoot}/${old}`) && !existsSync(record));
+    await abort(fresh);
+  });
+
+  test("what a completion left because the daemon ended is removed when the sandbox is used again", async () => {
+    const uploadId = await initiate("ended.bin");
+    const named = [await upload(uploadId, 1, bytesOf("x"))];
+    await sandbox.close();
+    const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
+    writeFileSync(record, `${readFileSync(record, "utf8")}{"kind":"completed"}\n`);
+    await sandbox.open();
+    assert.equal(partFiles(uploadId).length, 1);
+    assert.equal((await complete(uploadId, named)).status, 200);
+    await eventually(() => assert.deepEqual(partFiles(uploadId), []));
+  });
+});
+
 suite("restarts", () => {
+  test("a torn line costs only itself", async () => {
+    const uploadId = await initiate("torn.bin");
+    const first = await upload(uploadId, 1, bytesOf("a"));
+    await sandbox.close();
+    const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
+    writeFileSync(record, `${readFileSync(record, "utf8")}{"kind":"part","partNum`);
+    await sandbox.open();
+    const second = await upload(uploadId, 2, bytesOf("b"));
+    await sandbox.restart();
+    assert.equal((await complete(uploadId, [first, second])).status, 200);
+    assert.equal(statSync(target("torn.bin")).size, 200_000);
+  });
+
+  test("parts that are replaced again and again do not make the record grow without end", async () => {
+    const uploadId = await initiate("grow.bin");
+    const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
+    let named: Named | undefined;
+    for (let round = 0; round < 1_100; round++) named = await upload(uploadId, 1, bytesOf(`${round}`, 10));
+    assert.ok(readFileSync(record, "utf8").length < 60_000);
+    await sandbox.restart();
+    assert.equal((await complete(uploadId, [named!])).status, 200);
+  });
+
+  test("a completion that went on unheard after the daemon was gone succeeds when repeated, but only with what was uploaded", async () => {
+    for (const [content, status] of [
+      [bytesOf("u"), 200],
+      [bytesOf("v"), 400],
+    ] as const) {
+      const uploadId = await initiate("unheard.bin");
+      const named = [await upload(uploadId, 1, bytesOf("u"))];
+      await sandbox.close();
+      const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
+      writeFileSync(record, `${readFileSync(record, "utf8")}{"kind":"completing","sizeBytes":100000}\n`);
+      rmSync(`${partsRoot}/${uploadId}`, { recursive: true });
+      writeFileSync(target("unheard.bin"), content);
+      await sandbox.open();
+      assert.equal((await complete(uploadId, named)).status, status);
+      if (status !== 200) assert.equal((await abort(uploadId)).status, 200);
+    }
+  });
+
   test("an upload goes on after the daemon restarted", async () => {
     const uploadId = await initiate("restart.bin", { permissions: "0604" });
     const first = await upload(uploadId, 1, bytesOf("a"));

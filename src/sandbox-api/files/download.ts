@@ -1,11 +1,11 @@
 // Sends a file's bytes: whole or a range of them, described by headers, stopped when the client goes away.
-import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError } from "../../core/errors.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { FileInfo, GuestFiles } from "../machine.ts";
 import { type ByteRange, parseRange, rangeApplies } from "./byte-range.ts";
 import { contentDisposition, contentType, fileVersion } from "./content-headers.ts";
+import type { OpenedFile, WholeFile } from "./small-file.ts";
 
 const openAttempts = 3;
 
@@ -18,10 +18,16 @@ type Download = {
   timing: Timing;
 };
 
-export type OpenedFile = { info: FileInfo; body: Readable };
-
 export function sendWhole(reply: FastifyReply, { info, body }: OpenedFile): FastifyReply {
   return describe(reply, info, undefined).send(body);
+}
+
+/** A file that was read already: ranges are of what was read. */
+export function sendBytes(request: FastifyRequest, reply: FastifyReply, { info, bytes }: WholeFile): FastifyReply {
+  const range = satisfiableRange(request, reply, info);
+  const answer = describe(reply, info, range);
+  if (request.method === "HEAD") return answer.send();
+  return answer.send(range === undefined ? bytes : bytes.subarray(range.first, range.last + 1));
 }
 
 export async function sendDownload(download: Download): Promise<FastifyReply> {
@@ -29,11 +35,7 @@ export async function sendDownload(download: Download): Promise<FastifyReply> {
   let { info } = download;
   for (let attempt = 1; ; attempt += 1) {
     if (info.type !== "file") throw new AppError("unprocessable", `'${path}' is not a regular file.`);
-    const range = askedRange(request, info);
-    if (range === "unsatisfiable") {
-      reply.header("content-range", `bytes */${info.sizeBytes}`);
-      throw new AppError("range_not_satisfiable", `The file has ${info.sizeBytes} bytes.`);
-    }
+    const range = satisfiableRange(request, reply, info);
     if (request.method === "HEAD") return describe(reply, info, range).send();
     const part = range && { offset: range.first, length: range.last - range.first + 1 };
     const opened = await timing.measure("guest", () => files.read(path, part));
@@ -45,10 +47,13 @@ export async function sendDownload(download: Download): Promise<FastifyReply> {
   }
 }
 
-function askedRange(request: FastifyRequest, info: FileInfo): ByteRange | "unsatisfiable" | undefined {
+function satisfiableRange(request: FastifyRequest, reply: FastifyReply, info: FileInfo): ByteRange | undefined {
   const ifRange = request.headers["if-range"];
   if (!rangeApplies(typeof ifRange === "string" ? ifRange : undefined, fileVersion(info))) return undefined;
-  return parseRange(request.headers.range, info.sizeBytes);
+  const range = parseRange(request.headers.range, info.sizeBytes);
+  if (range !== "unsatisfiable") return range;
+  reply.header("content-range", `bytes */${info.sizeBytes}`);
+  throw new AppError("range_not_satisfiable", `The file has ${info.sizeBytes} bytes.`);
 }
 
 function describe(reply: FastifyReply, info: FileInfo, range: ByteRange | undefined): FastifyReply {

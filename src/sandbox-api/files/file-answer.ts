@@ -2,7 +2,12 @@
 import { posix } from "node:path";
 import { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
-import { type Directory, type File, fileTextMaxBytes } from "../../contract/sandbox-api/filesystem.ts";
+import {
+  type Directory,
+  type File,
+  type FileWithContent,
+  fileTextMaxBytes,
+} from "../../contract/sandbox-api/filesystem.ts";
 import { AppError } from "../../core/errors.ts";
 import type { FileInfo } from "../machine.ts";
 import { formatPermissions } from "./permissions.ts";
@@ -37,6 +42,11 @@ export function checkTextSize(info: FileInfo): void {
     "unprocessable",
     `The file has ${info.sizeBytes} bytes; as JSON at most ${limitMb} MiB are answered. Use ?download=true, with a Range if needed.`,
   );
+}
+
+/** Bytes that are not UTF-8 become U+FFFD. */
+export function fileWithText(path: string, info: FileInfo, bytes: Buffer): FileWithContent {
+  return { ...fileAnswer(path, "", info), content: bytes.toString("utf8") };
 }
 
 /** FileWithContent as JSON text, encoded piece by piece so that no file stands whole in memory. Bytes that are not UTF-8 become U+FFFD. */

@@ -11,16 +11,19 @@ import {
   writeTree,
 } from "../../contract/sandbox-api/filesystem.ts";
 import { AppError } from "../../core/errors.ts";
-import type { GuestFiles } from "../machine.ts";
+import type { FileInfo, GuestFiles } from "../machine.ts";
 import { type App, type Call, isMultipart, route } from "../route.ts";
 import { absolutePathFromUrl, pathFromUrl } from "../sandbox-path.ts";
-import { type OpenedFile, sendDownload, sendWhole } from "./download.ts";
-import { checkTextSize, directoryAnswer, fileWithContent } from "./file-answer.ts";
-import { type FormFields, receiveFile } from "./form-upload.ts";
+import { sendBytes, sendDownload, sendWhole } from "./download.ts";
+import { checkTextSize, directoryAnswer, fileWithContent, fileWithText } from "./file-answer.ts";
+import { type FormFields, receiveFile, takeSmallFile } from "./form-upload.ts";
 import { directoryModeDefault, fileModeDefault, parsePermissions } from "./permissions.ts";
+import { type OpenedFile, readSmallFile, smallFileMaxBytes } from "./small-file.ts";
+import { asWriteFailure } from "./write-failure.ts";
 import { writeFiles } from "./write-files.ts";
 
 const entriesMax = 20_000;
+const provisionalMode = 0o600;
 const jsonType = "application/json; charset=utf-8";
 const prefix = "/filesystem";
 const treePrefix = "/filesystem/tree";
@@ -74,16 +77,31 @@ export function registerFileRoutes(app: App): void {
 }
 
 async function read(call: Call<typeof readPath>): Promise<unknown> {
-  const { request, reply, query, session, timing } = call;
+  const { request, query, session, timing } = call;
   const path = pathFromUrl(request.raw.url!, prefix, session.machine);
   const { files } = session.machine.guest;
   const asksRaw = query.download === true || asksForBytes(request.headers.accept);
-  // Which bytes are wanted may depend on the size, and HEAD wants none: the file is looked at first.
-  if (request.method === "HEAD" || (asksRaw && request.headers.range !== undefined))
-    return readDescribed(call, path, asksRaw);
+  // Which bytes of a large file are wanted may depend on its size, and HEAD wants none: it is looked at first.
+  if (request.method === "HEAD" || (asksRaw && request.headers.range !== undefined)) {
+    const info = await timing.measure("guest", () => files.stat(path));
+    if (info.type === "file" && info.sizeBytes > smallFileMaxBytes) return readDescribed(call, path, info, asksRaw);
+  }
   const opened = await timing.measure("guest", () => openUnlessDirectory(files, path));
   if (opened === undefined) {
     return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
+  }
+  return answerOpened(call, path, opened, asksRaw);
+}
+
+async function answerOpened(
+  { request, reply, session, timing }: Call<typeof readPath>,
+  path: string,
+  opened: OpenedFile,
+  asksRaw: boolean,
+): Promise<unknown> {
+  if (opened.info.sizeBytes <= smallFileMaxBytes) {
+    const whole = await timing.measure("guest", () => readSmallFile(session.machine.guest.files, path, opened));
+    return asksRaw ? sendBytes(request, reply, whole) : fileWithText(path, whole.info, whole.bytes);
   }
   if (asksRaw) return sendWhole(reply, opened);
   try {
@@ -95,14 +113,13 @@ async function read(call: Call<typeof readPath>): Promise<unknown> {
   return reply.type(jsonType).send(fileWithContent(path, opened.info, opened.body));
 }
 
-async function readDescribed(call: Call<typeof readPath>, path: string, asksRaw: boolean): Promise<unknown> {
-  const { request, reply, session, timing } = call;
-  const { files } = session.machine.guest;
-  const info = await timing.measure("guest", () => files.stat(path));
-  if (info.type === "directory") {
-    return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
-  }
-  if (asksRaw) return sendDownload({ path, info, files, request, reply, timing });
+async function readDescribed(
+  { request, reply, session, timing }: Call<typeof readPath>,
+  path: string,
+  info: FileInfo,
+  asksRaw: boolean,
+): Promise<unknown> {
+  if (asksRaw) return sendDownload({ path, info, files: session.machine.guest.files, request, reply, timing });
   checkTextSize(info);
   return reply.type(jsonType).send();
 }
@@ -148,35 +165,25 @@ async function makeDirectory(files: GuestFiles, path: string, mode: number): Pro
   }
 }
 
+/**
+ * A small file waits for the whole form, and so for its permissions. A large one whose permissions did not come before its bytes is
+ * published for its owner alone until they are known to be wider.
+ */
 async function writeForm({ request, session: { machine }, timing }: Call<typeof writePath>): Promise<unknown> {
   const path = pathFromUrl(request.raw.url!, prefix, machine);
   const { files } = machine.guest;
   return timing.measure("guest", async () => {
     const modeIn = (fields: FormFields): number => parsePermissions(fields.get("permissions"), fileModeDefault);
     const receive = async (file: Readable, seen: FormFields, signal: AbortSignal): Promise<number> => {
-      const mode = modeIn(seen);
-      await asWriteFailure(files.write(path, file, { mode, signal }));
+      const small = await takeSmallFile(file);
+      const isKnown = small !== undefined || seen.has("permissions");
+      const mode = isKnown ? modeIn(seen) : provisionalMode;
+      await asWriteFailure(files.write(path, small ?? file, { mode, signal }));
       return mode;
     };
     const { result: writtenMode, fields } = await receiveFile(request.raw, receive, (all) => void modeIn(all));
     const mode = modeIn(fields);
-    if (mode !== writtenMode) await asWriteFailure(rewrite(files, path, mode));
+    if (mode !== writtenMode) await asWriteFailure(files.setMode(path, mode));
     return { path, message: "Binary file uploaded successfully" };
   });
-}
-
-/** Permissions that came after the bytes: the file is published once more with them. */
-async function rewrite(files: GuestFiles, path: string, mode: number): Promise<void> {
-  const { body } = await files.read(path);
-  await files.write(path, body, { mode });
-}
-
-/** Whatever keeps a file from being written is 422: the path is the target, not a resource that was looked for. */
-async function asWriteFailure<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!(error instanceof AppError) || (error.code !== "not_found" && error.code !== "already_exists")) throw error;
-    throw new AppError("unprocessable", error.message, { cause: error });
-  }
 }

@@ -7,6 +7,8 @@ import { guardBody } from "../stall-guard.ts";
 
 const fieldMaxBytes = 16 * 1024;
 const chunkBytes = 256 * 1024;
+/** Files up to this size are taken whole; the guest takes them with its request. */
+const smallFileMaxBytes = 128 * 1024;
 
 export type FormFields = ReadonlyMap<string, string>;
 
@@ -78,6 +80,27 @@ export function receiveFile<Result>(
     request.once("close", onClose);
     request.pipe(form);
   });
+}
+
+/** The bytes of a file that is small, once its form came whole; of a larger one undefined, and it can still be read from its start. */
+export function takeSmallFile(file: Readable): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
+  const onData = (chunk: Buffer): void => {
+    chunks.push(chunk);
+    sizeBytes += chunk.length;
+    if (sizeBytes <= smallFileMaxBytes) return;
+    file.pause().off("data", onData);
+    file.unshift(Buffer.concat(chunks));
+    resolve(undefined);
+  };
+  const onEnd = (): void => resolve(Buffer.concat(chunks));
+  const onClose = (): void => reject(file.errored ?? new AppError("conflict", "The upload was interrupted."));
+  // It may have been given up before anybody listened.
+  if (file.destroyed) onClose();
+  file.on("data", onData).once("end", onEnd).once("close", onClose);
+  return promise.finally(() => file.off("data", onData).off("end", onEnd).off("close", onClose));
 }
 
 function openForm(request: IncomingMessage): BusboyInstance {

@@ -6,13 +6,19 @@ import { type Readable, Transform } from "node:stream";
 import { type CompleteRequest, partNumberMax } from "../../contract/sandbox-api/multipart.ts";
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
-import type { Machine } from "../machine.ts";
+import { takeSmallFile } from "../files/form-upload.ts";
+import { asWriteFailure } from "../files/write-failure.ts";
+import type { GuestFiles, Machine } from "../machine.ts";
+import { consistsOf, verifyParts } from "./part-content.ts";
 import { type StoredPart, UploadJournal, type UploadRecord, uploadIdPattern } from "./upload-journal.ts";
 
 /** Where parts lie inside the sandbox. */
 export const partsRoot = "/tmp/multipart-uploads";
 export const openUploadsMax = 1_000;
 export const storedPartsMax = 40_000;
+/** How long an upload may lie without another part coming. */
+const uploadTtlDefaultMs = 24 * 60 * 60_000;
+const collectIntervalMaxMs = 10 * 60_000;
 /** Completed uploads remembered, so that a completion repeated after a lost answer succeeds again. */
 const completedMax = 100;
 
@@ -20,18 +26,27 @@ type Upload = UploadRecord & {
   /** Set while it is completed or aborted: nothing else may touch it. */
   ending: "complete" | "abort" | undefined;
   receiving: Set<Promise<unknown>>;
-  aborted: AbortController;
+  /** Ends what is being received. */
+  stop: AbortController;
+  hasDirectory: boolean;
+  /** When something of it came last. */
+  activeAtMs: number;
 };
 
 export class Uploads {
   readonly #machine: Machine;
+  readonly #ttlMs: number;
   readonly #journal: UploadJournal;
   readonly #uploads = new Map<string, Upload>();
+  #collectAtMs = 0;
+  /** Completions read what they publish: one at a time. */
+  #publishing: Promise<unknown> = Promise.resolve();
 
-  constructor(machine: Machine) {
+  constructor(machine: Machine, { ttlMs = uploadTtlDefaultMs }: { ttlMs?: number } = {}) {
     const directory = join(machine.stateDir, "uploads");
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     this.#machine = machine;
+    this.#ttlMs = ttlMs;
     this.#journal = new UploadJournal(directory);
     for (const record of this.#journal.load()) this.#add(record);
     this.#forgetOldCompleted();
@@ -47,7 +62,7 @@ export class Uploads {
     }
     const initiated = { uploadId: randomUUID(), path, mode, initiatedAt: new Date().toISOString() };
     this.#journal.append(initiated.uploadId, { kind: "initiated", ...initiated });
-    return this.#add({ ...initiated, parts: new Map(), completing: undefined, completed: false });
+    return this.#add({ ...initiated, parts: new Map(), completing: undefined, completed: false, cleared: false });
   }
 
   /** An upload that still takes parts: `invalid_request` for an id that is none, `not_found` for an unknown one. */
@@ -61,121 +76,114 @@ export class Uploads {
     if (upload.ending !== undefined) throw new AppError("conflict", "The upload is being completed or aborted.");
     const stored = [...this.#uploads.values()].reduce((sum, { parts }) => sum + parts.size, 0);
     if (stored >= storedPartsMax) throw new AppError("rate_limited", `${storedPartsMax} parts are stored already.`);
-    const receiving = this.#store(upload, partNumber, body, signal);
+    const receiving = this.#store(upload, partNumber, body, AbortSignal.any([signal, upload.stop.signal]));
     const settled = receiving.catch(() => undefined);
     upload.receiving.add(settled);
     try {
       return await receiving;
     } finally {
       upload.receiving.delete(settled);
+      upload.activeAtMs = Date.now();
     }
   }
 
-  /** Publishes the named parts in the order of their numbers. Repeated after success, it succeeds again. */
+  /**
+   * Publishes the named parts in the order of their numbers; parts that are still coming are ended. Repeated after success, it
+   * succeeds again.
+   */
   async complete(uploadId: string, named: CompleteRequest["parts"]): Promise<UploadRecord> {
     const known = this.#find(uploadId);
     if (known?.completed === true) return known;
     const upload = this.#open(uploadId);
-    const parts = chooseParts(upload, named);
-    this.#beginEnding(upload, "complete");
-    try {
-      await Promise.all(upload.receiving);
-      await this.#publish(upload, parts);
-      upload.completed = true;
+    chooseParts(upload, named);
+    await this.#whileEnding(upload, "complete", async () => {
+      // One of them may have been replaced meanwhile.
+      const parts = chooseParts(upload, named);
+      await this.#inTurn(() => this.#publish(upload, parts));
       this.#journal.append(uploadId, { kind: "completed" });
-    } finally {
-      upload.ending = undefined;
-    }
-    await this.#removeParts(upload).catch(() => undefined);
-    upload.parts.clear();
+      upload.completed = true;
+    });
+    await this.#clear(upload).catch(() => undefined);
     this.#forgetOldCompleted();
     return upload;
   }
 
-  /** Stops what is being received and removes every part; the record goes last, so that a failed abort can be repeated. */
+  /** Removes every part; the record goes last, so that a failed abort can be repeated. */
   async abort(uploadId: string): Promise<UploadRecord> {
     const upload = this.#open(uploadId);
-    this.#beginEnding(upload, "abort");
-    try {
-      upload.aborted.abort(new AppError("conflict", "The upload was aborted."));
-      await Promise.all(upload.receiving);
+    await this.#whileEnding(upload, "abort", async () => {
       await this.#removeParts(upload);
-    } catch (error) {
-      upload.aborted = new AbortController();
-      throw error;
-    } finally {
-      upload.ending = undefined;
-    }
-    this.#journal.remove(uploadId);
-    this.#uploads.delete(uploadId);
+      this.#journal.remove(uploadId);
+      this.#uploads.delete(uploadId);
+    });
     return upload;
+  }
+
+  /**
+   * Removes what nobody has sent anything of for long, and what a daemon that ended left. Called when the sandbox is used: a
+   * sandbox that sleeps is not woken for it.
+   */
+  collect(now = Date.now()): void {
+    if (now < this.#collectAtMs) return;
+    this.#collectAtMs = now + Math.min(this.#ttlMs / 10, collectIntervalMaxMs);
+    for (const upload of this.#uploads.values()) {
+      if (upload.ending !== undefined || upload.receiving.size > 0) continue;
+      // What fails is tried again.
+      if (upload.completed && !upload.cleared) this.#clear(upload).catch(() => undefined);
+      else if (!upload.completed && now - upload.activeAtMs >= this.#ttlMs) {
+        this.abort(upload.uploadId).catch(() => undefined);
+      }
+    }
   }
 
   async #store(upload: Upload, partNumber: number, body: Readable, signal: AbortSignal): Promise<StoredPart> {
     const { files } = this.#machine.guest;
     const file = `${partNumber}-${randomToken(8)}`;
-    const md5 = createHash("md5");
-    let sizeBytes = 0;
-    const measured = new Transform({
-      transform(chunk: Buffer, _encoding, done) {
-        md5.update(chunk);
-        sizeBytes += chunk.length;
-        done(null, chunk);
-      },
-    });
-    body.once("error", (error) => measured.destroy(error));
-    // The write may not have begun to listen, or have given up already; its own failure tells.
-    measured.on("error", () => undefined);
-    const either = AbortSignal.any([signal, upload.aborted.signal]);
-    await files.write(partPath(upload, file), body.pipe(measured), { mode: 0o600, signal: either });
-    if (upload.aborted.signal.aborted || !this.#uploads.has(upload.uploadId)) throw upload.aborted.signal.reason;
-    const part = { partNumber, etag: md5.digest("hex"), sizeBytes, uploadedAt: new Date().toISOString(), file };
-    const replaced = upload.parts.get(partNumber);
-    this.#journal.append(upload.uploadId, { kind: "part", ...part });
-    upload.parts.set(partNumber, part);
-    if (replaced !== undefined) await files.remove(partPath(upload, replaced.file)).catch(() => undefined);
-    return part;
+    if (!upload.hasDirectory) await asWriteFailure(this.#makeDirectory(upload));
+    const { etag, sizeBytes } = await asWriteFailure(writeMeasured(files, partPath(upload, file), body, signal));
+    try {
+      signal.throwIfAborted();
+      const part = { partNumber, etag, sizeBytes, uploadedAt: new Date().toISOString(), file };
+      this.#journal.appendPart(upload, part);
+      const replaced = upload.parts.get(partNumber);
+      upload.parts.set(partNumber, part);
+      if (replaced !== undefined) await files.remove(partPath(upload, replaced.file)).catch(() => undefined);
+      return part;
+    } catch (error) {
+      await files.remove(partPath(upload, file)).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Of the sandbox's users only the one that serves files may look into it. */
+  async #makeDirectory(upload: Upload): Promise<void> {
+    const { files } = this.#machine.guest;
+    await files.makeDirectory(partsRoot, 0o700);
+    await files.makeDirectory(partsDirectory(upload), 0o700);
+    upload.hasDirectory = true;
   }
 
   async #publish(upload: Upload, parts: readonly StoredPart[]): Promise<void> {
     const { files } = this.#machine.guest;
-    const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
-    if (upload.completing?.sizeBytes === sizeBytes && (await this.#wasPublished(upload, parts))) return;
-    await this.#checkSizes(upload, parts);
-    this.#journal.append(upload.uploadId, { kind: "completing", sizeBytes });
-    upload.completing = { sizeBytes };
-    const sources = parts.map(({ file }) => partPath(upload, file));
-    await files.concatenate(upload.path, sources, { mode: upload.mode });
-  }
-
-  /** After a crash in the middle of a completion: the sources went only after the file was in its place. */
-  async #wasPublished(upload: Upload, parts: readonly StoredPart[]): Promise<boolean> {
-    const { files } = this.#machine.guest;
-    const sizes = await this.#storedSizes(upload);
-    if (parts.some(({ file }) => sizes.has(file))) return false;
-    const info = await files.stat(upload.path).catch(() => undefined);
-    return info?.type === "file" && info.sizeBytes === upload.completing?.sizeBytes;
-  }
-
-  /** Parts lie where the sandbox's own processes can reach them: what was changed or removed is refused. */
-  async #checkSizes(upload: Upload, parts: readonly StoredPart[]): Promise<void> {
-    const sizes = await this.#storedSizes(upload);
-    for (const { partNumber, file, sizeBytes } of parts) {
-      const found = sizes.get(file);
-      if (found === sizeBytes) continue;
-      const what = found === undefined ? "is missing" : `has ${found} bytes instead of ${sizeBytes}`;
-      throw new AppError("invalid_request", `Part ${partNumber} ${what} inside the sandbox; upload it again.`);
-    }
-  }
-
-  async #storedSizes(upload: Upload): Promise<Map<string, number>> {
+    const wasInterrupted = upload.completing !== undefined;
     try {
-      const entries = await this.#machine.guest.files.list(partsDirectory(upload), storedPartsMax * 2);
-      return new Map(entries.filter(({ type }) => type === "file").map(({ name, sizeBytes }) => [name, sizeBytes]));
+      await verifyParts(files, partsDirectory(upload), parts);
+      const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+      this.#journal.append(upload.uploadId, { kind: "completing", sizeBytes });
+      upload.completing = { sizeBytes };
+      const sources = parts.map(({ file }) => partPath(upload, file));
+      await asWriteFailure(files.concatenate(upload.path, sources, { mode: upload.mode }));
     } catch (error) {
-      if (error instanceof AppError && error.code === "not_found") return new Map();
-      throw error;
+      // Parts go only after the file is in its place, which an earlier completion may have done unheard, and may still be doing.
+      if (!wasInterrupted || !(await consistsOf(files, upload.path, parts))) throw error;
     }
+  }
+
+  async #clear(upload: Upload): Promise<void> {
+    await this.#removeParts(upload);
+    upload.parts.clear();
+    upload.cleared = true;
+    this.#journal.rewrite(upload);
   }
 
   async #removeParts(upload: Upload): Promise<void> {
@@ -186,9 +194,25 @@ export class Uploads {
     }
   }
 
-  #beginEnding(upload: Upload, ending: "complete" | "abort"): void {
+  /** Nothing is received meanwhile; when it fails the upload goes on. */
+  async #whileEnding(upload: Upload, ending: "complete" | "abort", work: () => Promise<void>): Promise<void> {
     if (upload.ending !== undefined) throw new AppError("conflict", "The upload is being completed or aborted.");
     upload.ending = ending;
+    upload.stop.abort(new AppError("conflict", `The upload is being ${ending === "abort" ? "aborted" : "completed"}.`));
+    try {
+      await Promise.all(upload.receiving);
+      await work();
+    } finally {
+      upload.ending = undefined;
+      upload.stop = new AbortController();
+      upload.activeAtMs = Date.now();
+    }
+  }
+
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#publishing.then(work);
+    this.#publishing = turn.catch(() => undefined);
+    return turn;
   }
 
   #find(uploadId: string): Upload | undefined {
@@ -204,23 +228,54 @@ export class Uploads {
   }
 
   #add(record: UploadRecord): Upload {
+    const times = [record.initiatedAt, ...[...record.parts.values()].map(({ uploadedAt }) => uploadedAt)];
     const upload = {
       ...record,
       ending: undefined,
       receiving: new Set<Promise<unknown>>(),
-      aborted: new AbortController(),
+      stop: new AbortController(),
+      hasDirectory: false,
+      activeAtMs: times.reduce((latest, time) => Math.max(latest, Date.parse(time)), 0),
     };
     this.#uploads.set(record.uploadId, upload);
     return upload;
   }
 
   #forgetOldCompleted(): void {
-    const completed = [...this.#uploads.values()].filter((upload) => upload.completed);
+    const completed = [...this.#uploads.values()].filter((upload) => upload.completed && upload.cleared);
     for (const { uploadId } of completed.slice(0, Math.max(0, completed.length - completedMax))) {
       this.#uploads.delete(uploadId);
       this.#journal.remove(uploadId);
     }
   }
+}
+
+/** A small part travels with its request, a larger one as it comes. */
+async function writeMeasured(
+  files: GuestFiles,
+  path: string,
+  body: Readable,
+  signal: AbortSignal,
+): Promise<{ etag: string; sizeBytes: number }> {
+  const small = await takeSmallFile(body);
+  const md5 = createHash("md5");
+  if (small !== undefined) {
+    await files.write(path, small, { mode: 0o600, signal });
+    return { etag: md5.update(small).digest("hex"), sizeBytes: small.length };
+  }
+  let sizeBytes = 0;
+  const measured = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      md5.update(chunk);
+      sizeBytes += chunk.length;
+      done(null, chunk);
+    },
+  });
+  body.once("error", (error) => measured.destroy(error));
+  // The write may not have begun to listen, or have given up already; its own failure tells.
+  measured.on("error", () => undefined);
+  await files.write(path, body.pipe(measured), { mode: 0o600, signal });
+  return { etag: md5.digest("hex"), sizeBytes };
 }
 
 function partsDirectory({ uploadId }: UploadRecord): string {
