@@ -1,0 +1,154 @@
+// On a real sandbox: the official client's tools over the Model Context Protocol, and a terminal that outlives sleep, clients and daemons,
+// with a key, and as a browser opens it through a session.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import { text } from "node:stream/consumers";
+import { after, before, test } from "node:test";
+import { WebSocket } from "ws";
+import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
+import { eventually } from "../eventually.ts";
+
+type Client = typeof import("@blaxel/core");
+type Sandbox = Awaited<ReturnType<Client["SandboxInstance"]["create"]>>;
+
+const domain = "sandboxes.test";
+let platform: SpawnedPlatform;
+let client: Client;
+let sandbox: Sandbox;
+const sockets: WebSocket[] = [];
+
+before(async () => {
+  platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "1s" });
+  // The client reads its settings when it is loaded.
+  Object.assign(process.env, {
+    BL_API_URL: `${platform.url}/v0`,
+    BL_RUN_URL: `${platform.url}/run`,
+    BL_API_KEY: platform.apiKey,
+    BL_WORKSPACE: "main",
+    BL_REGION: "local",
+    BL_DISABLE_H2: "1",
+    DO_NOT_TRACK: "1",
+  });
+  client = await import("@blaxel/core");
+  sandbox = await client.SandboxInstance.create({ name: "tools", memory: 1024 });
+});
+
+after(async () => {
+  for (const socket of sockets) socket.terminate();
+  await platform[Symbol.asyncDispose]();
+});
+
+const stateOf = async (): Promise<unknown> => (await platform.call("GET", "/v0/sandboxes/tools")).state;
+
+type Shell = { socket: WebSocket; shown(): string; type(data: string): void };
+
+async function openShell(url: string, headers: Record<string, string>): Promise<Shell> {
+  const socket = new WebSocket(url.replace(/^http/, "ws"), { headers });
+  sockets.push(socket);
+  let shown = "";
+  socket.on("message", (data) => {
+    const message = JSON.parse(data.toString()) as { type: string; data: string };
+    if (message.type === "output") shown += message.data;
+  });
+  await once(socket, "open");
+  socket.on("error", () => undefined);
+  return { socket, shown: () => shown, type: (data) => socket.send(JSON.stringify({ type: "input", data })) };
+}
+
+const shows = (shell: Shell, pattern: RegExp) => eventually(() => assert.match(shell.shown(), pattern));
+
+test("the official client lists the tools and calls them", async () => {
+  const tools = await client.getTool("sandboxes/tools");
+  assert.equal(tools.length, 19);
+  const call = async (name: string, input: object): Promise<{ structuredContent: Record<string, unknown> }> =>
+    (await tools.find((tool) => tool.name === name)!.call(input)) as { structuredContent: Record<string, unknown> };
+  await call("fsWriteFile", { path: "greeting.py", content: "print('hello from a tool')\n" });
+  const ran = await call("processExecute", {
+    command: "python3 greeting.py",
+    workingDir: "/blaxel",
+    waitForCompletion: true,
+  });
+  assert.deepEqual([ran.structuredContent.exitCode, ran.structuredContent.logs], [0, "hello from a tool\n"]);
+  const found = await call("codegenGrepSearch", { query: "hello .* tool" });
+  assert.match(String(found.structuredContent.results), /^greeting\.py:1:8:/);
+  assert.equal(await sandbox.fs.read("/blaxel/greeting.py"), "print('hello from a tool')\n");
+});
+
+test("a terminal lets the sandbox sleep, wakes it with a key stroke, and outlives a daemon that is killed", async () => {
+  const url = `${sandbox.metadata.url}/terminal/ws?sessionId=mine`;
+  const headers = { authorization: `Bearer ${platform.apiKey}` };
+  const first = await openShell(url, headers);
+  first.type("KEPT=through-it-all\n");
+  await shows(first, /KEPT=through-it-all/);
+  await eventually(async () => assert.equal(await stateOf(), "STANDBY"));
+  assert.equal(first.socket.readyState, WebSocket.OPEN);
+  first.type("echo woken-$KEPT\n");
+  await shows(first, /woken-through-it-all/);
+  await platform.kill();
+  await platform.start();
+  const second = await openShell(url, headers);
+  second.type("echo again-$KEPT; exit 3\n");
+  const [code, reason] = (await once(second.socket, "close")) as [number, Buffer];
+  assert.match(second.shown(), /again-through-it-all/);
+  assert.deepEqual([code, reason.toString()], [1_000, "exit code 3"]);
+});
+
+test("without a credential there is no terminal, and a key of nobody opens none", async () => {
+  const url = `${sandbox.metadata.url}/terminal/ws`;
+  for (const headers of [{}, { authorization: "Bearer nobody" }]) {
+    await assert.rejects(openShell(url, headers as Record<string, string>), /401/);
+  }
+  assert.equal((await fetch(`${sandbox.metadata.url}/terminal`)).status, 401);
+});
+
+test("a sandbox may want no terminals", async () => {
+  const none = await client.SandboxInstance.create({
+    name: "no-terminal",
+    memory: 512,
+    envs: [{ name: "DISABLE_TERMINAL", value: "true" }],
+  });
+  const headers = { authorization: `Bearer ${platform.apiKey}` };
+  assert.equal((await fetch(`${none.metadata.url}/terminal`, { headers })).status, 403);
+  await assert.rejects(openShell(`${none.metadata.url}/terminal/ws`, headers), /403/);
+  await none.delete();
+});
+
+test("a browser opens the terminal with a session's address, and no other site does with its cookie", async () => {
+  await platform.stop();
+  Object.assign(platform.env, { CATNAP_SANDBOX_DOMAIN: domain });
+  await platform.start();
+  const session = await sandbox.sessions.create({ expiresAt: new Date(Date.now() + 3_600_000) });
+  const { host } = new URL(session.url);
+  assert.ok(host.endsWith(domain) || host.includes(`.${domain}:`), host);
+  const ask = async (path: string, headers: Record<string, string>): Promise<IncomingMessage> => {
+    const [answer] = (await once(get(`${platform.url}${path}`, { headers: { host, ...headers } }), "response")) as [
+      IncomingMessage,
+    ];
+    return answer;
+  };
+  const entry = await ask(`/terminal?bl_preview_token=${session.token}`, { accept: "text/html" });
+  assert.deepEqual([entry.statusCode, entry.headers.location], [303, "/terminal"]);
+  entry.resume();
+  const cookie = entry.headers["set-cookie"]![0]!.split(";")[0]!;
+  const page = await ask("/terminal", { accept: "text/html", cookie });
+  assert.equal(page.statusCode, 200);
+  const parts = [...(await text(page)).matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => `/${match[1]!}`);
+  for (const part of parts) {
+    const answer = await ask(part, { cookie, "sec-fetch-site": "same-origin" });
+    assert.equal(answer.statusCode, 200, part);
+    answer.resume();
+  }
+  const socketUrl = `${platform.url}/terminal/ws`;
+  const shell = await openShell(socketUrl, { host, cookie, origin: `http://${host}` });
+  shell.type("echo in-$((6*7))\n");
+  await shows(shell, /in-42/);
+  for (const foreign of [
+    { origin: "https://evil.example" },
+    { origin: `http://other.${domain}` },
+    { origin: "null" },
+    { origin: `http://${host}`, "sec-fetch-site": "same-site" },
+  ]) {
+    await assert.rejects(openShell(socketUrl, { host, cookie, ...foreign }), /Unexpected server response: 40[13]/);
+  }
+});
