@@ -28,7 +28,8 @@ test("a body that trickles is answered 408 and its connection closed; nothing is
   await using server = await startServer({ settings: { CATNAP_BODY_TIMEOUT: "100ms" } });
   const body = JSON.stringify({ name: "slow" });
   const raw = open(server.url);
-  raw.socket.write(head(server, body.length) + body.slice(0, 10));
+  // Far more than arrives before the time is over, however late that is noticed.
+  raw.socket.write(head(server, 100_000) + body.slice(0, 10));
   const trickle = setInterval(() => raw.socket.write(" "), 20);
   await raw.ended.finally(() => clearInterval(trickle));
   assert.match(raw.text(), /^HTTP\/1\.1 408 /);
@@ -48,7 +49,8 @@ test("fifty trickling bodies hold up nobody, and a body that breaks off is let g
   assert.equal((await server.create({ name: "quick" })).status, 200);
   slow[0]!.socket.destroy();
   await Promise.all(slow.map(({ ended }) => ended));
-  assert.equal(slow.filter((raw) => raw.text().startsWith("HTTP/1.1 408 ")).length, 49);
+  const others = slow.slice(1);
+  assert.equal(others.filter((raw) => raw.text().startsWith("HTTP/1.1 408 ")).length, 49);
 });
 
 test("who has no credential is told so before any of the body is read", async () => {
