@@ -21,6 +21,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(101)
         self.send_header("connection", "upgrade")
         self.send_header("upgrade", "websocket")
+        self.send_header("set-cookie", "planted=1; Domain=localhost; Path=/")
         self.send_header("sec-websocket-accept", base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
         self.end_headers()
         while True:

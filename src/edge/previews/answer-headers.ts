@@ -43,10 +43,12 @@ export function guardAnswer(response: ServerResponse, policy: AnswerPolicy): voi
   }) as ServerResponse["writeHead"];
 }
 
-export function applyPolicy(
-  pairs: readonly Pair[],
-  { added, sharesOrigin, cookieName, cookies }: AnswerPolicy,
-): Pair[] {
+/** The same for headers in one flat list. */
+export function filterHeaders(headers: readonly string[], policy: AnswerPolicy): string[] {
+  return applyPolicy(pairUp(headers), policy).flat();
+}
+
+function applyPolicy(pairs: readonly Pair[], { added, sharesOrigin, cookieName, cookies }: AnswerPolicy): Pair[] {
   const replaced = new Set(Object.keys(added).map((name) => name.toLowerCase()));
   const isAllowed = (name: string): boolean => !reachingFar.has(name) && !(sharesOrigin && reachingPlatform.has(name));
   const kept = pairs.flatMap(([name, value]): Pair[] => {

@@ -2,8 +2,8 @@
 // anything that is the platform's.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { setExposure } from "../../contract/exposure.ts";
 import type { Directory, Host, PreviewRoute } from "../../contract/host.ts";
-import { setMountPath } from "../../contract/mount-path.ts";
 import { sessionPort } from "../../contract/preview.ts";
 import { type PreviewAddress, parsePreviewHost, parsePreviewPath } from "../../contract/preview-address.ts";
 import type { Logger } from "../../core/log.ts";
@@ -12,7 +12,7 @@ import { bearer } from "../credentials.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { type Connection, OpenConnections } from "../open-connections.ts";
 import { removeHeaders, setHeader } from "../request-headers.ts";
-import { type AnswerPolicy, guardAnswer } from "./answer-headers.ts";
+import { type AnswerPolicy, filterHeaders, guardAnswer } from "./answer-headers.ts";
 import { cookieNameOf, formatCookie, isNavigation, mayUseCookie, redirect } from "./browser.ts";
 import { answerPreflight, isAnsweredHere, isPreflight } from "./preflight.ts";
 import { type GivenToken, takeToken } from "./token.ts";
@@ -65,8 +65,7 @@ export class Previews {
     const settings = { isSecure: this.#options.isSecure, mountPath };
     const route = await this.#find(address);
     const cookieName = cookieNameOf(settings);
-    const added = route.responseHeaders;
-    const policy: AnswerPolicy = { added, sharesOrigin: mountPath !== "", cookieName, cookies: [] };
+    const policy = policyOf(route, mountPath, cookieName);
     guardAnswer(response, policy);
     if (isPreflight(request) && isAnsweredHere(route)) return answerPreflight(request, response, route);
     const admission = await this.#admit(address, route, request, cookieName);
@@ -78,7 +77,7 @@ export class Previews {
       const lacksSlash = mountPath !== "" && request.url === mountPath;
       if (isTokenShown || lacksSlash) return redirect(request, response, mountPath, rest);
     }
-    this.#prepare(request, admission);
+    this.#prepare(request, admission, policy);
     this.#watch(response, admission);
     this.#options.host.handle(route.instanceId, request, response);
   }
@@ -88,7 +87,7 @@ export class Previews {
     const route = await this.#find(address);
     const cookieName = cookieNameOf({ isSecure, mountPath: address.mountPath });
     const admission = await this.#admit(address, route, request, cookieName);
-    this.#prepare(request, admission);
+    this.#prepare(request, admission, policyOf(route, address.mountPath, cookieName));
     this.#watch(socket, admission);
     this.#options.host.upgrade(route.instanceId, request, socket, head);
   }
@@ -127,7 +126,7 @@ export class Previews {
   }
 
   /** Makes it the request that the server inside, or the sandbox API, is to see. */
-  #prepare(request: IncomingMessage, { address, route, rest }: Admission): void {
+  #prepare(request: IncomingMessage, { address, route, rest }: Admission, policy: AnswerPolicy): void {
     const { directory, isSecure } = this.#options;
     const { mountPath } = address;
     const credential = request.headers.authorization;
@@ -145,8 +144,12 @@ export class Previews {
     setHeader(request, "x-forwarded-proto", isSecure ? "https" : "http");
     removeHeaders(request, (name) => name === "x-forwarded-prefix");
     for (const [name, value] of Object.entries(route.requestHeaders)) setHeader(request, name, value);
-    if (route.port !== sessionPort) setMountPath(request, mountPath);
-    request.url = route.port === sessionPort ? rest : `/port/${route.port}${rest}`;
+    const isSession = route.port === sessionPort;
+    // Servers inside are still below `/port/{n}` there.
+    if (isSession && mountPath !== "") setHeader(request, "x-forwarded-prefix", mountPath);
+    const filterAnswer = (headers: string[]): string[] => filterHeaders(headers, policy);
+    setExposure(request, { mountPath: isSession ? undefined : mountPath, filterAnswer });
+    request.url = isSession ? rest : `/port/${route.port}${rest}`;
   }
 
   #watch(connection: Connection, { address, route, token }: Admission): void {
@@ -161,6 +164,10 @@ export class Previews {
       if (!isOpen) throw invalid();
     });
   }
+}
+
+function policyOf({ responseHeaders: added }: PreviewRoute, mountPath: string, cookieName: string): AnswerPolicy {
+  return { added, sharesOrigin: mountPath !== "", cookieName, cookies: [] };
 }
 
 function missing(): GatewayError {

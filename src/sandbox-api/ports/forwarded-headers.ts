@@ -1,6 +1,6 @@
 // Which headers pass between a caller and a server inside the sandbox; each connection keeps its own hop-by-hop headers.
 import type { IncomingMessage } from "node:http";
-import { mountPathOf } from "../../contract/mount-path.ts";
+import { exposureOf } from "../../contract/exposure.ts";
 import { AppError } from "../../core/errors.ts";
 
 /** Headers as pairs in one list: names, each followed by its value, duplicates kept. */
@@ -92,7 +92,7 @@ function forwarded(request: IncomingMessage, port: number): RawHeaders {
   const before = list("x-forwarded-for");
   const address = socket.remoteAddress ?? "unknown";
   const isEncrypted = "encrypted" in socket && socket.encrypted === true;
-  const prefix = mountPathOf(request) ?? `${list("x-forwarded-prefix")}/port/${port}`;
+  const prefix = exposureOf(request)?.mountPath ?? `${list("x-forwarded-prefix")}/port/${port}`;
   return [
     ["x-forwarded-for", before === "" ? address : `${before}, ${address}`],
     ["x-forwarded-host", list("x-forwarded-host") || (headers.host ?? "")],

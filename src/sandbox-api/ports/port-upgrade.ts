@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
+import { exposureOf } from "../../contract/exposure.ts";
 import { AppError, toAppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
 import { countActivity } from "../activity.ts";
@@ -50,7 +51,8 @@ async function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, se
   const answer = await readResponseHead(upstream, deadline);
   const timing = timingOf(request);
   timing.add("proxy", performance.now() - startedAt);
-  socket.write(encodeAnswer(answer, timing.header()));
+  const filter = exposureOf(request)?.filterAnswer;
+  socket.write(encodeAnswer(answer, timing.header(), filter));
   if (answer.status !== 101) {
     if (answer.rest.length > 0) socket.write(answer.rest);
     const timer = setTimeout(close, refusalTimeoutMs);
@@ -63,8 +65,12 @@ async function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, se
 }
 
 /** A refusal is passed on as it came, with its framing, on a connection that ends with it. */
-function encodeAnswer({ status, headers }: ResponseHead, timing: string): string {
-  const kept = responseHeaders(headers);
+function encodeAnswer(
+  { status, headers }: ResponseHead,
+  timing: string,
+  filter?: (headers: string[]) => string[],
+): string {
+  const kept = filter === undefined ? responseHeaders(headers) : filter(responseHeaders(headers));
   const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Unknown"}`;
   if (status === 101) {
     return encodeHead(line, [...kept, "connection", "Upgrade", "upgrade", "websocket", "server-timing", timing]);
