@@ -6,6 +6,7 @@ import { AuditWriter, firstIdAt } from "../../src/control-plane/audit/writer.ts"
 import type { AuditLogTable } from "../../src/control-plane/db/tables/audit-log.ts";
 import { type Server, startServer, until } from "./harness.ts";
 import { addPerson, addWorkspace } from "./people.ts";
+import { askUpload, send, smallArchive } from "./volume-templates/uploading.ts";
 
 async function entries(server: Server, query = ""): Promise<AuditEntry[]> {
   const answer = await server.call("GET", `/v0/audit_logs${query}`);
@@ -171,4 +172,27 @@ test("entries that come together share a commit; when the database fails the log
   failing = false;
   await writer.write(draft("e"));
   assert.deepEqual(batches.at(-1), ["e"]);
+});
+
+test("an upload is told of, in its workspace, and so is a refused one", async () => {
+  await using server = await startServer();
+  const { url } = await askUpload(server, "deps");
+  const versionId = new URL(url).pathname.split("/").at(-1)!;
+  assert.equal((await send(url, smallArchive)).status, 200);
+  assert.equal((await send(`${url}x`, smallArchive)).status, 403);
+  const told = await until("both are told of", async () => {
+    const { data } = (await server.operate("GET", "/v0/audit-log")).body;
+    const uploads = data.filter(({ operation }: { operation: string }) => operation === "PUT /uploads/:versionId");
+    return uploads.length === 2 ? uploads : undefined;
+  });
+  assert.deepEqual(
+    told.map(({ status, resource }: { status: number; resource: string }) => [status, resource]),
+    [
+      [403, versionId],
+      [200, versionId],
+    ],
+  );
+  const own = (await server.call("GET", "/v0/audit_logs")).body.data;
+  assert.ok(own.some(({ operation }: { operation: string }) => operation === "PUT /uploads/:versionId"));
+  assert.ok(!JSON.stringify(told).includes(new URL(url).searchParams.get("signature")!));
 });

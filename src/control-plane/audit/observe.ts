@@ -1,6 +1,7 @@
 // Decides which requests the audit log tells of, and what it tells: never a value that could be a secret.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { TokenBuckets } from "../../core/token-buckets.ts";
+import { networkOf } from "../auth/client-network.ts";
 import type { AuditDraft, AuditService } from "./service.ts";
 
 declare module "fastify" {
@@ -20,13 +21,15 @@ export type AuditNote = Partial<
 export type AuditObserver = {
   /** Before the answer to a declared operation goes out; waits until a change is recorded. */
   beforeAnswer(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<void>;
-  /** After answers that no declared operation gave, such as those of signing in. */
+  /** After answers that no declared operation gave, such as those of signing in and of uploads. */
   afterAnswer(request: FastifyRequest, reply: FastifyReply): void;
 };
 
 /** Refusals cost whoever causes them nothing: few of an address are told of, and not many of all. */
 const refusalsPerAddress = { perSecond: 0.5, burst: 20 };
 const refusalsOfAll = { perSecond: 5, burst: 200 };
+
+const changing = new Set(["POST", "PUT"]);
 
 const textMaxLength = 200;
 /** Names are looked for in answers up to this size. */
@@ -36,7 +39,7 @@ export function createAuditObserver(audit: Pick<AuditService, "record">): AuditO
   const perAddress = new TokenBuckets(refusalsPerAddress);
   const ofAll = new TokenBuckets(refusalsOfAll);
   const isTold = (request: FastifyRequest): boolean =>
-    perAddress.take(request.ip ?? "") === 0 && ofAll.take("all") === 0;
+    perAddress.take(networkOf(request.ip ?? "")) === 0 && ofAll.take("all") === 0;
   return {
     async beforeAnswer(request, reply, payload) {
       const { endpoint } = request.routeOptions.config;
@@ -52,7 +55,7 @@ export function createAuditObserver(audit: Pick<AuditService, "record">): AuditO
     afterAnswer(request, reply) {
       const { config, url } = request.routeOptions;
       const status = reply.raw.statusCode;
-      if (config.endpoint !== undefined || url === undefined || request.method !== "POST" || status === 429) return;
+      if (config.endpoint !== undefined || url === undefined || !changing.has(request.method) || status === 429) return;
       if (status >= 400 && !isTold(request)) return;
       void audit.record(draftOf(request, status, undefined));
     },

@@ -1,6 +1,7 @@
 // How often a credential may ask, and how often an address may be wrong.
 import { AppError } from "../../core/errors.ts";
 import { type BucketLimits, TokenBuckets } from "../../core/token-buckets.ts";
+import { networkOf } from "./client-network.ts";
 
 export type RequestLimitsConfig = { requests: BucketLimits; rejections: BucketLimits };
 
@@ -29,15 +30,4 @@ export class RequestLimits {
 
 function refuseFor(waitMs: number, message: string): void {
   if (waitMs > 0) throw new AppError("rate_limited", message, { details: { retryAfterMs: waitMs } });
-}
-
-/** Whoever has one IPv6 address has 2^64 of them. */
-function networkOf(address: string): string {
-  if (!address.includes(":") || address.startsWith("::ffff:")) return address;
-  const [head = "", tail = ""] = address.split("::");
-  const groups = head.split(":").filter(Boolean);
-  if (!address.includes("::")) return groups.slice(0, 4).join(":");
-  const behind = tail.split(":").filter(Boolean);
-  const filled = [...groups, ...Array<string>(Math.max(0, 8 - groups.length - behind.length)).fill("0"), ...behind];
-  return filled.slice(0, 4).join(":");
 }

@@ -32,8 +32,8 @@ export class Receiver {
     this.#options = options;
   }
 
-  /** Resolves when the version is READY. */
-  async receive(versionId: string, query: UploadQuery, request: IncomingMessage): Promise<void> {
+  /** Resolves to the version when it is READY. */
+  async receive(versionId: string, query: UploadQuery, request: IncomingMessage): Promise<VersionRecord> {
     const { templates } = this.#options;
     const { version, grant } = await this.#admit(versionId, query);
     const announcedBytes = Number(request.headers["content-length"] ?? 0);
@@ -45,6 +45,7 @@ export class Receiver {
     try {
       await this.#take(upload, grant, freeBytes);
       await this.#keep(upload);
+      return version;
     } catch (error) {
       if (!(error instanceof TarRefusal)) throw error;
       await templates.fail(version, error.message);

@@ -13,7 +13,8 @@ export async function mountUploads(app: FastifyInstance, receiver: Receiver): Pr
     scope.addContentTypeParser("*", (_request, _body, parsed) => parsed(null, undefined));
     scope.put(uploadPath, async (request, reply) => {
       const { versionId } = request.params as { versionId: string };
-      await receiver.receive(versionId, request.query as UploadQuery, request.raw);
+      const { workspaceId } = await receiver.receive(versionId, request.query as UploadQuery, request.raw);
+      request.audited = { workspace_id: workspaceId };
       return reply.code(200).header("cache-control", "no-store").send();
     });
     done();
