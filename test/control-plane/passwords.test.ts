@@ -59,21 +59,41 @@ test("wrong passwords are limited by account and by address, right ones cost not
   const row = { id: "u1", name: "mia", email: "mia@example.com", password_hash, disabled_at: null };
   const { service } = serviceOf([row], passwords);
   for (let count = 0; count < 100; count++) {
-    assert.equal((await service.verifyPassword("mia@example.com", "right password", "192.0.2.1"))?.id, "u1");
+    assert.equal(
+      (await service.verifyPassword("mia@example.com", "right password", { address: "192.0.2.1" }))?.id,
+      "u1",
+    );
   }
-  const guess = (email: string, address: string) => service.verifyPassword(email, "wrong", address);
+  const guess = (email: string, address: string) => service.verifyPassword(email, "wrong", { address });
   for (let count = 0; count < 10; count++) assert.equal(await guess("mia@example.com", "192.0.2.2"), undefined);
   await assert.rejects(guess("other@example.com", "192.0.2.2"), { code: "rate_limited" });
-  assert.equal((await service.verifyPassword("mia@example.com", "right password", "192.0.2.1"))?.id, "u1");
+  assert.equal((await service.verifyPassword("mia@example.com", "right password", { address: "192.0.2.1" }))?.id, "u1");
   for (let count = 0; count < 40; count++) await guess("mia@example.com", `198.51.100.${count}`);
   await assert.rejects(guess("mia@example.com", "203.0.113.1"), { code: "rate_limited" });
   await assert.rejects(guess(" MIA@example.com", "203.0.113.2"), { code: "rate_limited" });
 });
 
+test("a browser that is known is counted by itself", async () => {
+  const passwords = createPasswordHasher(cheap);
+  const password_hash = await passwords.hash("right password");
+  const row = { id: "u1", name: "mia", email: "mia@example.com", password_hash, disabled_at: null };
+  const { service } = serviceOf([row], passwords);
+  const attempt = (password: string, browser?: string) =>
+    service.verifyPassword("mia@example.com", password, { browser });
+  for (let count = 0; count < 50; count++) await attempt("wrong");
+  await assert.rejects(attempt("right password"), { code: "rate_limited" });
+  assert.equal((await attempt("right password", "known"))?.id, "u1");
+  for (let count = 0; count < 50; count++) await attempt("wrong", "known");
+  await assert.rejects(attempt("right password", "known"), { code: "rate_limited" });
+  assert.equal((await attempt("right password", "another"))?.id, "u1");
+});
+
 test("guesses made at once are all counted", async () => {
   const passwords = createPasswordHasher(cheap);
   const { service } = serviceOf([], passwords);
-  const guesses = Array.from({ length: 30 }, () => service.verifyPassword("mia@example.com", "wrong", "192.0.2.1"));
+  const guesses = Array.from({ length: 30 }, () =>
+    service.verifyPassword("mia@example.com", "wrong", { address: "192.0.2.1" }),
+  );
   const results = await Promise.allSettled(guesses);
   assert.equal(results.filter(({ status }) => status === "fulfilled").length, 10);
 });

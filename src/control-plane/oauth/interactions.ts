@@ -5,11 +5,12 @@ import type { Grant, InteractionResults, Provider } from "oidc-provider";
 import { oauthPaths, tokenAudience } from "../../contract/oauth.ts";
 import { AppError } from "../../core/errors.ts";
 import type { SealKey } from "../../core/seal.ts";
-import type { UserService } from "../users/service.ts";
+import { normalizeEmail, type UserService } from "../users/service.ts";
 import { parametersOf, single } from "./bodies.ts";
 import type { Bridge, Parameters } from "./bridge.ts";
 import { clientAddressOf } from "./client-address.ts";
 import { grantScopes, readRequestedScopes } from "./granted-scopes.ts";
+import type { KnownBrowsers } from "./known-browsers.ts";
 import { consentPage, errorNotice, type Html, html, loginPage, pageHeaders, renderPage } from "./pages.ts";
 import { highestRole } from "./provider.ts";
 
@@ -20,6 +21,7 @@ export type InteractionOptions = {
   origin: string;
   sealKey: SealKey;
   users: Pick<UserService, "findById" | "verifyPassword" | "listMemberships">;
+  browsers: KnownBrowsers;
   flush: () => Promise<void>;
 };
 
@@ -88,14 +90,17 @@ function csrfToken(sealKey: SealKey, uid: string): string {
 
 async function login(options: InteractionOptions, step: Step): Promise<FastifyReply> {
   const { request, reply, details, form } = step;
-  const email = single(form, "email") ?? "";
+  const { users, browsers } = options;
+  const email = normalizeEmail(single(form, "email") ?? "");
+  const from = { address: clientAddressOf(request), browser: browsers.find(request, email) };
   try {
-    const user = await options.users.verifyPassword(email, single(form, "password") ?? "", clientAddressOf(request));
+    const user = await users.verifyPassword(email, single(form, "password") ?? "", from);
     if (user === undefined) {
       request.audited = { resource: "wrong password" };
       const error = "The e-mail address or the password is wrong.";
       return showLogin(options, reply, details, { email, error, status: 400 });
     }
+    if (from.browser === undefined) browsers.remember(reply, email);
     request.audited = { principal_id: user.id, principal_name: user.name, principal_kind: "user" };
     return finish(options, step, { login: { accountId: user.id, amr: ["pwd"] } }, user.id);
   } catch (error) {

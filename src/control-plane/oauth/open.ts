@@ -15,6 +15,7 @@ import { createBridge } from "./bridge.ts";
 import { createClientStore } from "./client-store.ts";
 import { type ClientService, createClientService } from "./clients.ts";
 import type { OauthConfig } from "./config.ts";
+import { createKnownBrowsers } from "./known-browsers.ts";
 import { mountOauthForOperator } from "./operator-routes.ts";
 import { createProvider } from "./provider.ts";
 import { createRecordStore, purgeMax, type RecordStore, revokedToken } from "./record-store.ts";
@@ -97,7 +98,8 @@ export async function openOauth(options: OauthOptions): Promise<Oauth> {
   opened.use(startLoop({ name: "oauth-records", intervalMs: upkeepIntervalMs, log, work: () => purge(records) }));
   const { origin } = config;
   const { flush } = records;
-  const routes = { provider: currentProvider, bridge, origin, sealKey, users, flush, accessTokens, aliases };
+  const browsers = createKnownBrowsers({ sealKey, origin });
+  const routes = { provider: currentProvider, bridge, origin, sealKey, users, browsers, flush, accessTokens, aliases };
   return {
     accessTokens,
     signingKeys: keys,

@@ -50,7 +50,7 @@ export function createUserService({ store, revocations, passwords = createPasswo
       const row = await store.find("id", id);
       return row === undefined || row.disabled_at !== null ? undefined : present(row);
     },
-    /** Throws `rate_limited` after too many wrong passwords for the account, or from the client's address when it is given. */
+    /** Throws `rate_limited` after too many wrong passwords for the account, or from the client's address; see AttemptFrom. */
     verifyPassword,
     listMemberships: (userId: string): Promise<Membership[]> => store.listMemberships(userId),
     get: async (emailOrName: string): Promise<User> => present(await get(emailOrName)),
@@ -126,13 +126,22 @@ function createChanges(
   };
 }
 
+export type AttemptFrom = {
+  /** Undefined when it is not known. */
+  address?: string | undefined;
+  /** One in which the person has signed in before: what others guess does not count against it, nor its guesses against others. */
+  browser?: string | undefined;
+};
+
 function createVerification(store: UserStore, passwords: PasswordHasher) {
   const byAccount = new TokenBuckets(attemptsPerAccount);
   const byAddress = new TokenBuckets(attemptsPerAddress);
   /** A guess is paid for before it is checked, so that guesses made at once are counted; the right one costs nothing. */
-  return async (email: string, password: string, address?: string): Promise<User | undefined> => {
+  return async (email: string, password: string, from: AttemptFrom = {}): Promise<User | undefined> => {
+    const { address, browser } = from;
     const account = normalizeEmail(email).slice(0, 320);
-    const waitMs = (address === undefined ? 0 : byAddress.take(address)) || byAccount.take(account);
+    const counted = browser === undefined ? account : `${account} ${browser}`;
+    const waitMs = (address === undefined ? 0 : byAddress.take(address)) || byAccount.take(counted);
     if (waitMs > 0) {
       throw new AppError("rate_limited", "There were too many wrong passwords; try again later.", {
         details: { retryAfterMs: waitMs },
@@ -141,7 +150,7 @@ function createVerification(store: UserStore, passwords: PasswordHasher) {
     const row = await store.find("email", account);
     const matches = await passwords.verify(password, row?.password_hash);
     if (!matches || row === undefined || row.disabled_at !== null) return undefined;
-    byAccount.giveBack(account);
+    byAccount.giveBack(counted);
     if (address !== undefined) byAddress.giveBack(address);
     if (passwords.isOutdated(row.password_hash!)) {
       await store.update(row.id, { password_hash: await passwords.hash(password) });

@@ -137,6 +137,10 @@ describe("the sign-in page", () => {
     const guesser = await startServer();
     try {
       const { email: guessed } = await addPerson(guesser);
+      const known = new Browser(guesser.url);
+      await known.submit(await known.open(authorizeUrl({ code_challenge: challenge })), { email: guessed, password });
+      const mark = known.cookies.find(({ name }) => name === "catnap_browser");
+      assert.match(mark?.path ?? "", /^\/v0\/oauth\/interaction$/);
       const browser = new Browser(guesser.url);
       let page = await browser.open(authorizeUrl({ code_challenge: challenge }));
       let guesses = 0;
@@ -149,6 +153,9 @@ describe("the sign-in page", () => {
       // The right password does not help any more.
       page = await browser.submit(page, { email: guessed, password });
       assert.equal(page.status, 429);
+      // Whoever has signed in with a browser before is not locked out by strangers.
+      const again = await known.open(authorizeUrl({ code_challenge: challenge, prompt: "login" }));
+      assert.equal((await known.submit(again, { email: guessed, password })).status, 200);
     } finally {
       await guesser[Symbol.asyncDispose]();
     }
