@@ -4,7 +4,9 @@ import { printResult, type Result, writeResults } from "./report.ts";
 import { benchCreate } from "./suites/create.ts";
 import { benchExec } from "./suites/exec.ts";
 import { benchGet } from "./suites/get.ts";
+import { benchParallel } from "./suites/parallel.ts";
 import { benchStore } from "./suites/store.ts";
+import { benchStream } from "./suites/stream.ts";
 import { benchTransfer } from "./suites/transfer.ts";
 import { benchWakeAndMemory } from "./suites/wake.ts";
 
@@ -12,6 +14,8 @@ const suites: Record<string, () => Promise<Result[]>> = {
   wake: benchWakeAndMemory,
   create: benchCreate,
   exec: benchExec,
+  parallel: benchParallel,
+  stream: benchStream,
   transfer: benchTransfer,
   get: benchGet,
   store: benchStore,
