@@ -1,0 +1,90 @@
+// A disk inside a sandbox without room: what needs some is refused and leaves the old file as it was; reading and removing go on.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { form } from "./form.ts";
+import { type Answer, TestSandbox } from "./harness.ts";
+
+let sandbox: TestSandbox;
+let disk: string;
+before(async () => {
+  sandbox = await TestSandbox.start();
+  disk = mkdtempSync(join(tmpdir(), "full-disk-"));
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=0755", "catnap-test", disk]);
+});
+after(async () => {
+  await sandbox[Symbol.asyncDispose]();
+  execFileSync("umount", ["--lazy", disk]);
+  rmSync(disk, { recursive: true });
+});
+
+const url = (name: string, prefix = "/filesystem"): string => `${prefix}/${encodeURIComponent(join(disk, name))}`;
+
+function fill(): void {
+  const file = openSync(join(disk, "filler"), "w");
+  try {
+    for (const chunk of [Buffer.alloc(65_536), Buffer.alloc(1)]) for (;;) writeSync(file, chunk);
+  } catch (error) {
+    assert.equal((error as NodeJS.ErrnoException).code, "ENOSPC");
+  } finally {
+    closeSync(file);
+  }
+}
+
+function assertNoRoom(answer: Answer): void {
+  assert.equal(answer.status, 422, answer.text);
+  assert.match((answer.json as { error: string }).error, /no space left/);
+}
+
+test("every way to write is refused with what happened, and leaves nothing but the old file", async () => {
+  writeFileSync(join(disk, "kept"), "old");
+  const large = randomBytes(1_000_000);
+  const small = Buffer.from("small");
+  fill();
+  const writes: (() => Promise<Answer>)[] = [
+    () => sandbox.ask("PUT", url("kept"), { json: { content: "new" } }),
+    () => sandbox.ask("PUT", url("kept"), { json: { content: "n".repeat(500_000) } }),
+    () => sandbox.ask("PUT", url("kept"), form([["file", small, "f"]])),
+    () => sandbox.ask("PUT", url("kept"), form([["file", large, "f"]])),
+    () => sandbox.ask("PUT", `/filesystem/tree/${disk}`, { json: { files: { kept: "new" } } }),
+  ];
+  for (const write of writes) {
+    assertNoRoom(await write());
+    assert.equal(readFileSync(join(disk, "kept"), "utf8"), "old");
+    assert.deepEqual(readdirSync(disk).sort(), ["filler", "kept"]);
+  }
+  // Neighbours and reading go on.
+  assert.equal((await sandbox.ask("PUT", "/filesystem/elsewhere", { json: { content: "x" } })).status, 200);
+  assert.equal(((await sandbox.ask("GET", url("kept"))).json as { content: string }).content, "old");
+  assert.equal((await sandbox.ask("DELETE", url("filler"))).status, 200);
+  assert.equal((await sandbox.ask("PUT", url("kept"), form([["file", large, "f"]]))).status, 200);
+  assert.ok(readFileSync(join(disk, "kept")).equals(large));
+});
+
+test("a multipart upload that finds no room at completion keeps its parts and the old file, and completes once there is room", async () => {
+  writeFileSync(join(disk, "target"), "old");
+  const initiated = await sandbox.ask("POST", url("target", "/filesystem-multipart/initiate"));
+  const { uploadId } = initiated.json as { uploadId: string };
+  const bytes = randomBytes(2_000_000);
+  const part = await sandbox.ask(
+    "PUT",
+    `/filesystem-multipart/${uploadId}/part?partNumber=1`,
+    form([["file", bytes, "f"]]),
+  );
+  fill();
+  const complete = (): Promise<Answer> =>
+    sandbox.ask("POST", `/filesystem-multipart/${uploadId}/complete`, { json: { parts: [part.json] } });
+  for (let round = 0; round < 2; round++) {
+    assertNoRoom(await complete());
+    assert.equal(readFileSync(join(disk, "target"), "utf8"), "old");
+    assert.ok(!readdirSync(disk).some((name) => name.startsWith(".")));
+  }
+  rmSync(join(disk, "filler"));
+  rmSync(join(disk, "kept"), { force: true });
+  assert.equal((await complete()).status, 200);
+  assert.ok(readFileSync(join(disk, "target")).equals(bytes));
+});
