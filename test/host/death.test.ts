@@ -34,6 +34,8 @@ test("a sandbox whose init was killed says so, and the next request starts it ag
     (await processes(harness, "killed")).map(({ name, status }) => ({ name, status })),
     [{ name: "long", status: "killed" }],
   );
+  const { cause } = (await harness.call("killed", "GET", "/process/long")) as { cause: { kind: string; by: string } };
+  assert.deepEqual([cause.kind, cause.by, harness.record("killed").startCount], ["killed_by", "platform", 1]);
   assert.equal(harness.status("killed").state, "RUNNING");
   const ran = await harness.call("killed", "POST", "/process", { command: "echo back", waitForCompletion: true });
   assert.equal(ran.stdout, "back\n");

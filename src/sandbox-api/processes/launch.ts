@@ -34,7 +34,10 @@ export class Launcher {
   start(process: Process, run: Run): Promise<void> {
     const underWay = this.#starting.get(process.token);
     if (underWay !== undefined) return underWay;
-    const started = this.#start(process, run).finally(() => this.#starting.delete(process.token));
+    // Known as starting before anything is sent: what happens meanwhile asks for it.
+    const started = Promise.resolve()
+      .then(() => this.#start(process, run))
+      .finally(() => this.#starting.delete(process.token));
     this.#starting.set(process.token, started);
     return started;
   }
