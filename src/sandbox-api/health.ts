@@ -41,6 +41,8 @@ export function registerHealthRoutes(app: App, build: Build): void {
       processes: "/process",
       files: "/filesystem/{path}",
       ports: "/port/{number}/",
+      terminal: "/terminal",
+      tools: "/mcp",
     }),
   });
 }

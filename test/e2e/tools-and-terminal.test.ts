@@ -143,12 +143,13 @@ test("a browser opens the terminal with a session's address, and no other site d
   const shell = await openShell(socketUrl, { host, cookie, origin: `http://${host}` });
   shell.type("echo in-$((6*7))\n");
   await shows(shell, /in-42/);
-  for (const foreign of [
+  const foreignPages: Record<string, string>[] = [
     { origin: "https://evil.example" },
     { origin: `http://other.${domain}` },
     { origin: "null" },
     { origin: `http://${host}`, "sec-fetch-site": "same-site" },
-  ]) {
+  ];
+  for (const foreign of foreignPages) {
     await assert.rejects(openShell(socketUrl, { host, cookie, ...foreign }), /Unexpected server response: 40[13]/);
   }
 });

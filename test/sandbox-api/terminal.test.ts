@@ -302,5 +302,8 @@ test("terminals and their connections are limited, and nothing is compressed", a
   const different = await Promise.all(Array.from({ length: 17 }, (_, index) => attempt(`s${index}`)));
   assert.equal(different.filter(Boolean).length, 15);
   assert.equal((await refusal("sessionId=more", own)).status, 429);
+  const open = attempts.filter(({ readyState }) => readyState === WebSocket.OPEN).length;
+  const more = await Promise.all(Array.from({ length: 64 - open + 3 }, (_, index) => attempt(`s${index % 8}`)));
+  assert.equal(more.filter(Boolean).length, 64 - open, "of all terminals together");
   for (const socket of attempts) socket.terminate();
 });

@@ -90,3 +90,17 @@ for (const [value, isDisabled] of [
     if (isDisabled) await assert.rejects(terminals.open({}), { code: "forbidden" });
   });
 }
+
+test("a terminal that is being started is not taken for lost when the guest is reached again", async () => {
+  const { machine, terminals } = fakeMachine();
+  const spawned = Promise.withResolvers<{ pid: number }>();
+  Object.assign(machine.guest, { spawn: () => spawned.promise });
+  const opening = terminals.open({});
+  terminals.guestConnected([]);
+  spawned.resolve({ pid: 7 });
+  const terminal = await opening;
+  assert.equal(await terminals.open({}), terminal);
+  terminals.guestConnected([]);
+  assert.notEqual(await terminals.open({}), terminal, "one that runs no more is");
+  terminals[Symbol.dispose]();
+});

@@ -55,6 +55,7 @@ async function open(request: IncomingMessage, socket: Duplex, head: Buffer, sess
   const terminal = await timingOf(request).measure("guest", () => session.terminals.open(query));
   if (socket.destroyed) return;
   // From here to the connection nothing else happens.
+  session.terminals.checkRoom();
   terminal.checkRoom();
   countActivity(request, "reports");
   server.handleUpgrade(request, socket, head, (client) => {

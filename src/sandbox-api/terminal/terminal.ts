@@ -39,8 +39,8 @@ export class Terminal {
     this.#onEnded = onEnded;
   }
 
-  get hasClients(): boolean {
-    return this.#clients.size > 0;
+  get clientCount(): number {
+    return this.#clients.size;
   }
 
   checkRoom(): void {

@@ -11,6 +11,8 @@ import { Terminal } from "./terminal.ts";
 const nameLength = 17;
 const tokenLength = 26;
 const terminalsMax = 16;
+/** Of all terminals together: each may have much to take before it is dropped. */
+const connectionsMax = 64;
 const idleMaxMs = 600_000;
 const sweepMs = 30_000;
 const defaultSize: TerminalSize = { columns: 80, rows: 24 };
@@ -61,6 +63,16 @@ export class Terminals implements Disposable {
     return starting;
   }
 
+  /** Nothing may happen between this and the connection. */
+  checkRoom(): void {
+    const connections = [...this.#terminals.values()].reduce((sum, { clientCount }) => sum + clientCount, 0);
+    if (connections < connectionsMax) return;
+    throw new AppError(
+      "rate_limited",
+      `At most ${connectionsMax} connections to the terminals of a sandbox are possible.`,
+    );
+  }
+
   /** Shells that a former daemon started are found again. */
   guestConnected(held: readonly GuestProcess[]): void {
     for (const { token, end } of held) {
@@ -68,7 +80,9 @@ export class Terminals implements Disposable {
       if (this.owns(token) && end === undefined && !this.#terminals.has(name)) this.#add(name, token, defaultSize);
     }
     const tokens = new Set(held.map(({ token }) => token));
-    for (const terminal of [...this.#terminals.values()]) if (!tokens.has(terminal.token)) terminal.ended(undefined);
+    for (const [name, terminal] of [...this.#terminals]) {
+      if (!tokens.has(terminal.token) && !this.#starting.has(name)) terminal.ended(undefined);
+    }
   }
 
   guestLost(): void {
@@ -138,7 +152,7 @@ export class Terminals implements Disposable {
   sweep(passedMs: number): void {
     for (const terminal of [...this.#terminals.values()]) {
       terminal.checkAlive();
-      if (terminal.hasClients || this.#machine.isAsleep) continue;
+      if (terminal.clientCount > 0 || this.#machine.isAsleep) continue;
       terminal.idleMs += passedMs;
       if (terminal.idleMs >= idleMaxMs) void terminal.hangUp();
     }

@@ -13,6 +13,8 @@
       cursor: "#1f2328",
       cursorAccent: "#ffffff",
       selectionBackground: "#b6d6fd",
+      blue: "#0550ae",
+      brightBlue: "#0969da",
       white: "#6e7781",
       brightWhite: "#57606a",
       yellow: "#7d5b00",
