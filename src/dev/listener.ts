@@ -1,10 +1,11 @@
 // The one HTTP listener of a single-process platform: `/v0`, `/docs` and its OAuth metadata are the control plane's, the rest is traffic to sandboxes.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { authorizationServerMetadataPath } from "../contract/oauth.ts";
 import { AppError } from "../core/errors.ts";
 import { timingOf } from "../core/timing.ts";
+import { createHttp2Server, isPreface } from "./http2.ts";
 import {
   isAnswerOwed,
   normalizeTarget,
@@ -54,10 +55,11 @@ export async function openListener(
   });
   server.maxConnections = limits.connectionsMax;
   const sockets = new Set<Duplex>();
-  server.on("connection", (socket) => {
+  server.prependListener("connection", (socket: Socket) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
+  offerHttp2(server, limits);
   const address = await listenOn(server, parseListen(listen));
   const started = Promise.withResolvers<Handlers>();
   let handlers: Handlers | undefined;
@@ -97,6 +99,33 @@ export async function openListener(
       await closed;
     },
   };
+}
+
+/** Whether a connection speaks HTTP/2 is told by its first bytes, once; the HTTP/1 server takes all others as it would have. */
+function offerHttp2(server: Server, { headersTimeoutMs, keepAliveTimeoutMs }: typeof listenerLimits): void {
+  const [serveHttp1] = server.listeners("connection").slice(-1) as [(connection: Duplex) => void];
+  const serve = serveHttp1.bind(server);
+  server.off("connection", serveHttp1);
+  const http2 = createHttp2Server({ serve, idleMs: keepAliveTimeoutMs });
+  server.on("connection", (socket: Socket) => {
+    const timer = setTimeout(() => socket.destroy(), headersTimeoutMs);
+    const giveUp = (): void => void socket.destroy();
+    let first: Buffer = Buffer.alloc(0);
+    const onReadable = (): void => {
+      const bytes = socket.read() as Buffer | null;
+      if (bytes === null) return;
+      first = first.length === 0 ? bytes : Buffer.concat([first, bytes]);
+      const spoken = isPreface(first);
+      if (spoken === undefined) return;
+      socket.unshift(first);
+      clearTimeout(timer);
+      socket.off("readable", onReadable).off("error", giveUp).off("end", giveUp);
+      if (spoken) http2.emit("connection", socket);
+      else serve(socket);
+    };
+    socket.on("error", giveUp).on("end", giveUp).on("readable", onReadable);
+    socket.once("close", () => clearTimeout(timer));
+  });
 }
 
 async function listenOn(server: Server, { host, port }: { host: string; port: number }): Promise<AddressInfo> {

@@ -1,5 +1,5 @@
 // Passes requests below `/port/{n}` on to a server inside the sandbox, streaming both ways.
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Agent, type Dispatcher, errors as undiciErrors } from "undici";
 import { AppError, toAppError } from "../../core/errors.ts";
@@ -121,6 +121,7 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, statusCode: number): void {
+    if (statusCode === 103) return this.#hint(controller);
     if (statusCode < 200) return;
     const timing = timingOf(this.#request);
     timing.add("proxy", performance.now() - this.#startedAt);
@@ -136,8 +137,28 @@ class Relay implements Dispatcher.DispatchHandler {
     if (!this.#response.write(chunk)) controller.pause();
   }
 
-  onResponseEnd(): void {
+  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    const kept = responseHeaders(Object.entries(trailers ?? {}).flatMap(([name, value]) => [name, String(value)]));
+    // They have a place only after a body of no stated length.
+    if (kept.length > 0 && !this.#response.hasHeader("content-length")) {
+      this.#response.addTrailers(
+        Array.from({ length: kept.length / 2 }, (_, at): [string, string] => [kept[2 * at]!, kept[2 * at + 1]!]),
+      );
+    }
     this.#response.end();
+  }
+
+  /** What a page will need, told while the server inside still thinks. */
+  #hint(controller: Dispatcher.DispatchController): void {
+    const raw = (controller.rawHeaders ?? []) as (Buffer | string)[];
+    const texts = raw.map((part) => (typeof part === "string" ? part : part.toString("latin1")));
+    const links = texts.filter((_, at) => at % 2 === 1 && texts[at - 1]!.toLowerCase() === "link");
+    if (links.length === 0 || this.#response.headersSent) return;
+    try {
+      this.#response.writeEarlyHints({ link: links });
+    } catch {
+      // Only links of a certain form may be passed on, and it was only a hint.
+    }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
