@@ -49,7 +49,7 @@ export function createUserStore(database: Database) {
         await queries.updateTable("users").set(changes).where("id", "=", id).execute();
         return true;
       }),
-    /** Undefined when done, else the workspaces that would be left with other members and without an administrator. */
+    /** Undefined when done, else the workspaces that would be left without an administrator. */
     remove: (id: string) =>
       change(async (queries) => {
         await lockWorkspacesOf(queries, id);
