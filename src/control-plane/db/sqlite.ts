@@ -14,6 +14,7 @@ import type { Tables } from "./tables.ts";
 import { createTransact } from "./transact.ts";
 
 const busyTimeoutMs = 5_000;
+const mappedMaxBytes = 2 ** 31;
 /** Of a backup; other work goes on between. */
 const pagesAtOnce = 1_000;
 
@@ -32,6 +33,9 @@ export async function openSqlite(path: string): Promise<Database> {
   });
   await migrate(kysely, "sqlite");
   const reader = opened.adopt(new DatabaseSync(path, { timeout: busyTimeoutMs, readOnly: true }), (it) => it.close());
+  // Through the system's own memory of the file: among a million rows hardly a page is asked for twice, and copying each costs more
+  // than the query.
+  reader.exec(`PRAGMA mmap_size = ${mappedMaxBytes}`);
   const log = opened.use(new LogSync(`${path}-wal`));
   opened.defer(() => log.sync());
   // No commit waits for the disk here; `flush` does.

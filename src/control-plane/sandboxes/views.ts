@@ -38,7 +38,8 @@ export function createSandboxViews({ store, presenter }: ViewsOptions) {
       if (found === undefined) return undefined;
       let view = views.get(found.id);
       if (view?.revision !== found.revision) {
-        const record = await store.findById(found.id);
+        // By name again: the pages of the database that lead there have just been read, those that lead to an id have not.
+        const record = await store.findByName(caller.workspaceId, name);
         if (record === undefined) return undefined;
         view = await render(record, caller, serialize);
       }
