@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { printResult, type Result, writeResults } from "./report.ts";
 import { benchCreate } from "./suites/create.ts";
 import { benchExec } from "./suites/exec.ts";
+import { benchFiles } from "./suites/files.ts";
 import { benchGet } from "./suites/get.ts";
 import { benchParallel } from "./suites/parallel.ts";
 import { benchStore } from "./suites/store.ts";
@@ -17,6 +18,7 @@ const suites: Record<string, () => Promise<Result[]>> = {
   parallel: benchParallel,
   stream: benchStream,
   transfer: benchTransfer,
+  files: benchFiles,
   get: benchGet,
   store: benchStore,
 };
