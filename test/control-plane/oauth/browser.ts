@@ -158,7 +158,7 @@ export async function addServiceAccount(
   { controlPlane }: Server,
   role: "admin" | "member" = "member",
 ): Promise<{ clientId: string; secret: string; basic: string }> {
-  const caller = { workspaceId: controlPlane.bootstrap.workspaceId, principalName: "admin" };
+  const caller = { workspaceId: controlPlane.bootstrap.workspaceId, principalName: "admin", scopes: ["admin"] };
   const made = await controlPlane.identity.serviceAccounts.create(caller as never, { name: "robot", role });
   return { clientId: made.client_id, secret: made.client_secret, basic: `${made.client_id}:${made.client_secret}` };
 }
