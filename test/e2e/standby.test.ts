@@ -1,5 +1,6 @@
 // Standby on real instances, hurried: whoever asks at whatever moment of falling asleep, sleeping and waking gets the right answer.
 import assert from "node:assert/strict";
+import { on } from "node:events";
 import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import WebSocket from "ws";
@@ -129,10 +130,17 @@ test("callers that leave at any moment hold nothing", async () => {
 
 /** Ways to use a sandbox that last: each resolves once it is under way, with how to end it. */
 const lasting: Record<string, (name: string) => Promise<() => Promise<void> | void>> = {
-  "a log that is followed": async (name) => {
+  "a log that is followed and written": async (name) => {
+    await platform.call("POST", at(name, "/process"), {
+      name: "ticks",
+      command: "while sleep 0.1; do echo tick; done",
+    });
     // Held until the end: an answer that nobody refers to is cancelled when memory is tidied up.
-    const followed = await ask(name, "GET", "/process/server/logs/stream");
-    return () => followed.body?.cancel();
+    const followed = await ask(name, "GET", "/process/ticks/logs/stream");
+    return async () => {
+      await followed.body?.cancel();
+      await platform.call("DELETE", at(name, "/process/ticks/kill"));
+    };
   },
   "a command that is waited for": async (name) => {
     const body = { name: "waited", command: "while [ ! -e /tmp/end ]; do sleep 0.05; done", waitForCompletion: true };
@@ -154,14 +162,16 @@ const lasting: Record<string, (name: string) => Promise<() => Promise<void> | vo
       await slow;
     };
   },
-  "a WebSocket": async (name) => {
+  "a WebSocket with messages": async (name) => {
     const socket = new WebSocket(`${platform.url.replace("http", "ws")}${at(name, "/port/8000/ws")}`, {
       headers: { authorization: `Bearer ${platform.apiKey}` },
     });
     await new Promise((resolve, reject) => socket.once("open", resolve).once("error", reject));
+    const talking = setInterval(() => socket.send("going on"), 100);
     return async () => {
+      clearInterval(talking);
       socket.send("still there?");
-      assert.equal(String(await new Promise((resolve) => socket.once("message", resolve))), "still there?");
+      for await (const [data] of on(socket, "message")) if (String(data) === "still there?") break;
       socket.terminate();
     };
   },
