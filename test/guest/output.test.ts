@@ -193,7 +193,7 @@ test("nothing is delivered before the list of processes was taken", async () => 
   await using connection = await guest.open();
   await connection.spawn(shell("early", "echo early"));
   const order: string[] = [];
-  const end = Promise.withResolvers<void>();
+  const ends = { early: Promise.withResolvers<void>(), meanwhile: Promise.withResolvers<void>() };
   await connection.attach({
     onConnected: async (processes) => {
       order.push(`list ${processes.length}`);
@@ -204,11 +204,11 @@ test("nothing is delivered before the list of processes was taken", async () => 
     sink: {
       output: async (token) => void order.push(token),
       exit: async (token) => {
-        if (token === "meanwhile") end.resolve();
+        ends[token as keyof typeof ends].resolve();
       },
     },
   });
-  await end.promise;
+  await Promise.all([ends.early.promise, ends.meanwhile.promise]);
   assert.deepEqual(order.slice(0, 2), ["list 1", "list taken"]);
   assert.deepEqual(order.slice(2).sort(), ["early", "meanwhile"]);
 });
