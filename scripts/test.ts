@@ -18,7 +18,7 @@ const parallelFolders = [
   "test/images/",
 ];
 
-const totalTimeoutMs = 60 * 60_000;
+const totalTimeoutMs = 75 * 60_000;
 const fileTimeoutMs = 20 * 60_000;
 const settleTimeoutMs = 15_000;
 
