@@ -34,8 +34,9 @@ export async function resolveTarget(request: IncomingMessage, options: ResolveOp
   const address = await findAddress(request, options);
   const startedAt = performance.now();
   const recheck = () => requireRoute(directory, credential, address);
-  const { status, instanceId } = await recheck();
-  timingOf(request).add("auth", performance.now() - startedAt);
+  const { status, instanceId } = await recheck().finally(() => {
+    timingOf(request).add("auth", performance.now() - startedAt);
+  });
   if (status !== "DEPLOYED") {
     throw new GatewayError("WORKLOAD_UNAVAILABLE", `The sandbox is ${status} and serves no requests.`);
   }

@@ -56,7 +56,7 @@ test("text is sent as text alone, without base64", () => {
   const wire =
     framer.item({ stream: "stdout", data: euro.subarray(0, 2) }) +
     framer.item({ stream: "stdout", data: euro.subarray(2) });
-  assert.deepEqual(JSON.parse(wire), { type: "stdout", data: "€" });
+  assert.deepEqual(JSON.parse(wire), { type: "stdout", data: "€", offset: 0 });
 });
 
 test("a stream that ends without a result is a failure, not an end", async () => {
