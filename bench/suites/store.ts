@@ -201,13 +201,17 @@ async function reader(running: Running, stored: number) {
 
 /** Of a service account made for it. */
 async function getAccessToken({ url, apiKey }: Running): Promise<string> {
-  const post = async (path: string, body: object): Promise<Record<string, string>> => {
-    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
+  const post = async (path: string, body: object, authorization?: string): Promise<Record<string, string>> => {
+    const headers = { "content-type": "application/json", ...(authorization && { authorization }) };
     const answer = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`);
     return (await answer.json()) as Record<string, string>;
   };
-  const { client_id, client_secret } = await post("/v0/service_accounts", { name: "reader", role: "admin" });
+  const { client_id, client_secret } = await post(
+    "/v0/service_accounts",
+    { name: "reader", role: "admin" },
+    `Bearer ${apiKey}`,
+  );
   const token = await post("/v0/oauth/token", { grant_type: "client_credentials", client_id, client_secret });
   return token.access_token ?? "";
 }
