@@ -87,9 +87,11 @@ export async function createServer({
   boundRequests(app, { bodyTimeoutMs });
   app.addHook("onRequest", admit);
   if (audit !== undefined) {
-    app.addHook("onSend", async (request, reply, payload) => {
-      await audit.beforeAnswer(request, reply, payload);
-      return payload;
+    app.addHook("onSend", (request, reply, payload, done) => {
+      // Most requests change nothing and wait for nothing.
+      const recorded = audit.beforeAnswer(request, reply, payload);
+      if (recorded === undefined) done(null, payload);
+      else recorded.then(() => done(null, payload), done);
     });
     app.addHook("onResponse", (request, reply, done) => {
       audit.afterAnswer(request, reply);

@@ -19,8 +19,8 @@ export type AuditNote = Partial<
 >;
 
 export type AuditObserver = {
-  /** Before the answer to a declared operation goes out; waits until a change is recorded. */
-  beforeAnswer(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<void>;
+  /** Before the answer to a declared operation goes out; what it returns is to be waited for: a change that is being recorded. */
+  beforeAnswer(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<void> | undefined;
   /** After answers that no declared operation gave, such as those of signing in and of uploads. */
   afterAnswer(request: FastifyRequest, reply: FastifyReply): void;
 };
@@ -41,16 +41,16 @@ export function createAuditObserver(audit: Pick<AuditService, "record">): AuditO
   const isTold = (request: FastifyRequest): boolean =>
     perAddress.take(networkOf(request.ip ?? "")) === 0 && ofAll.take("all") === 0;
   return {
-    async beforeAnswer(request, reply, payload) {
+    beforeAnswer(request, reply, payload) {
       const { endpoint } = request.routeOptions.config;
       const { statusCode: status } = reply;
-      if (endpoint === undefined || status === 429) return;
+      if (endpoint === undefined || status === 429) return undefined;
       if (status === 401 || status === 403) {
         if (isTold(request)) void audit.record(draftOf(request, status, undefined));
-        return;
+        return undefined;
       }
-      if (request.principal === undefined || endpoint.method === "GET" || endpoint.changes === false) return;
-      await audit.record(draftOf(request, status, payload));
+      if (request.principal === undefined || endpoint.method === "GET" || endpoint.changes === false) return undefined;
+      return audit.record(draftOf(request, status, payload));
     },
     afterAnswer(request, reply) {
       const { config, url } = request.routeOptions;
