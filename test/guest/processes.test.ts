@@ -5,28 +5,13 @@ import { test } from "node:test";
 import type { GuestConnection } from "../../src/host/guest/guest.ts";
 import { eventually } from "../eventually.ts";
 import { Recorder } from "./recorder.ts";
+import { startAttached } from "./start-attached.ts";
 import { startGuest } from "./start-guest.ts";
 
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 function shell(token: string, script: string, environment: Record<string, string> = {}) {
   return { token, argv: ["sh", "-c", script], workingDir: "/", environment: { PATH: path, ...environment } };
-}
-
-async function startAttached() {
-  const guest = await startGuest();
-  const connection = await guest.open();
-  const recorder = new Recorder();
-  await connection.attach(recorder.attachment);
-  return {
-    guest,
-    connection,
-    recorder,
-    async [Symbol.asyncDispose]() {
-      await connection[Symbol.asyncDispose]();
-      await guest[Symbol.asyncDispose]();
-    },
-  };
 }
 
 async function run(connection: GuestConnection, recorder: Recorder, token: string, script: string) {

@@ -7,28 +7,13 @@ import type { GuestConnection } from "../../src/host/guest/guest.ts";
 import { eventually } from "../eventually.ts";
 import { startFakeGuest } from "./fake-guest.ts";
 import { Recorder } from "./recorder.ts";
+import { startAttached } from "./start-attached.ts";
 import { startGuest } from "./start-guest.ts";
 
 const environment = { PATH: "/usr/bin:/bin" };
 
 function shell(token: string, script: string) {
   return { token, argv: ["sh", "-c", script], workingDir: "/", environment, stdin: "pipe" as const };
-}
-
-async function startAttached() {
-  const guest = await startGuest();
-  const connection = await guest.open();
-  const recorder = new Recorder();
-  await connection.attach(recorder.attachment);
-  return {
-    guest,
-    connection,
-    recorder,
-    async [Symbol.asyncDispose]() {
-      await connection[Symbol.asyncDispose]();
-      await guest[Symbol.asyncDispose]();
-    },
-  };
 }
 
 /** Bytes that show where each of them belongs. */

@@ -3,27 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GuestConnection } from "../../src/host/guest/guest.ts";
 import { eventually } from "../eventually.ts";
-import { Recorder } from "./recorder.ts";
-import { startGuest } from "./start-guest.ts";
+import { startAttached } from "./start-attached.ts";
 
 const environment = { PATH: "/usr/local/bin:/usr/bin:/bin", TERM: "xterm-256color", PS1: "> ", HOME: "/tmp" };
 const terminal = { columns: 100, rows: 30 };
-
-async function startAttached() {
-  const guest = await startGuest();
-  const connection = await guest.open();
-  const recorder = new Recorder();
-  await connection.attach(recorder.attachment);
-  return {
-    guest,
-    connection,
-    recorder,
-    async [Symbol.asyncDispose]() {
-      await connection[Symbol.asyncDispose]();
-      await guest[Symbol.asyncDispose]();
-    },
-  };
-}
 
 function onTerminal(token: string, ...argv: string[]) {
   return { token, argv, workingDir: "/", environment, terminal };

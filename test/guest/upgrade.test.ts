@@ -9,6 +9,7 @@ import type { GuestConnection } from "../../src/host/guest/guest.ts";
 import { eventually } from "../eventually.ts";
 import { startFakeGuest } from "./fake-guest.ts";
 import { Recorder } from "./recorder.ts";
+import { startAttached } from "./start-attached.ts";
 import { buildGuest, startGuest } from "./start-guest.ts";
 
 const environment = { PATH: "/usr/local/bin:/usr/bin:/bin", TERM: "xterm", PS1: "> " };
@@ -16,22 +17,6 @@ const binary = readFileSync(process.env.CATNAP_GUEST_BINARY ?? buildGuest("init"
 
 function shell(token: string, script: string) {
   return { token, argv: ["sh", "-c", script], workingDir: "/", environment };
-}
-
-async function startAttached() {
-  const guest = await startGuest();
-  const connection = await guest.open();
-  const recorder = new Recorder();
-  await connection.attach(recorder.attachment);
-  return {
-    guest,
-    connection,
-    recorder,
-    async [Symbol.asyncDispose]() {
-      await connection[Symbol.asyncDispose]();
-      await guest[Symbol.asyncDispose]();
-    },
-  };
 }
 
 function numbers(to: number): string {
