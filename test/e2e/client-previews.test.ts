@@ -8,9 +8,7 @@ import { after, before, test } from "node:test";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { eventually } from "../eventually.ts";
 import { echoServer } from "./echo-server.ts";
-
-type Client = typeof import("@blaxel/core");
-type Sandbox = Awaited<ReturnType<Client["SandboxInstance"]["create"]>>;
+import { type Client, loadClient, type ClientSandbox as Sandbox } from "./load-client.ts";
 
 let platform: SpawnedPlatform;
 let client: Client;
@@ -20,16 +18,7 @@ const hour = (): Date => new Date(Date.now() + 3_600_000);
 
 before(async () => {
   platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "1s" });
-  // The client reads its settings when it is loaded.
-  Object.assign(process.env, {
-    BL_API_URL: `${platform.url}/v0`,
-    BL_API_KEY: platform.apiKey,
-    BL_WORKSPACE: "main",
-    BL_REGION: "local",
-    BL_DISABLE_H2: "1",
-    DO_NOT_TRACK: "1",
-  });
-  client = await import("@blaxel/core");
+  client = await loadClient(platform);
   sandbox = await client.SandboxInstance.create({ name: "previewed", memory: 1024 });
   await sandbox.fs.write("/app/server.py", echoServer);
   await sandbox.process.exec({ name: "server", command: "python3 /app/server.py", waitForPorts: [8000] });

@@ -3,25 +3,14 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { eventually } from "../eventually.ts";
-
-type Client = typeof import("@blaxel/core");
-type Sandbox = Awaited<ReturnType<Client["SandboxInstance"]["create"]>>;
+import { loadClient, type ClientSandbox as Sandbox } from "./load-client.ts";
 
 let platform: SpawnedPlatform;
 let sandbox: Sandbox;
 
 before(async () => {
   platform = await spawnPlatform({});
-  // The client reads its settings when it is loaded.
-  Object.assign(process.env, {
-    BL_API_URL: `${platform.url}/v0`,
-    BL_API_KEY: platform.apiKey,
-    BL_WORKSPACE: "main",
-    BL_REGION: "local",
-    BL_DISABLE_H2: "1",
-    DO_NOT_TRACK: "1",
-  });
-  const client: Client = await import("@blaxel/core");
+  const client = await loadClient(platform);
   sandbox = await client.SandboxInstance.create({ name: "processes", memory: 1024 });
 });
 

@@ -8,9 +8,7 @@ import { after, before, test } from "node:test";
 import { WebSocket } from "ws";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { eventually } from "../eventually.ts";
-
-type Client = typeof import("@blaxel/core");
-type Sandbox = Awaited<ReturnType<Client["SandboxInstance"]["create"]>>;
+import { type Client, loadClient, type ClientSandbox as Sandbox } from "./load-client.ts";
 
 const domain = "sandboxes.test";
 let platform: SpawnedPlatform;
@@ -20,17 +18,7 @@ const sockets: WebSocket[] = [];
 
 before(async () => {
   platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "1s" });
-  // The client reads its settings when it is loaded.
-  Object.assign(process.env, {
-    BL_API_URL: `${platform.url}/v0`,
-    BL_RUN_URL: `${platform.url}/run`,
-    BL_API_KEY: platform.apiKey,
-    BL_WORKSPACE: "main",
-    BL_REGION: "local",
-    BL_DISABLE_H2: "1",
-    DO_NOT_TRACK: "1",
-  });
-  client = await import("@blaxel/core");
+  client = await loadClient(platform);
   sandbox = await client.SandboxInstance.create({ name: "tools", memory: 1024 });
 });
 

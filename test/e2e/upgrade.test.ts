@@ -9,8 +9,8 @@ import { after, before, test } from "node:test";
 import { projectRoot } from "../../src/dev/project.ts";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { eventually } from "../eventually.ts";
+import { loadClient } from "./load-client.ts";
 
-type Client = typeof import("@blaxel/core");
 type Health = { upgradeCount: number; lastUpgrade?: { status: string; step: string; error?: string } };
 
 // Another digest, the same program.
@@ -45,15 +45,7 @@ const finished = () =>
   });
 
 test("the official client upgrades a sandbox in place", async () => {
-  Object.assign(process.env, {
-    BL_API_URL: `${platform.url}/v0`,
-    BL_API_KEY: platform.apiKey,
-    BL_WORKSPACE: "main",
-    BL_REGION: "local",
-    BL_DISABLE_H2: "1",
-    DO_NOT_TRACK: "1",
-  });
-  const client: Client = await import("@blaxel/core");
+  const client = await loadClient(platform);
   const sandbox = await client.SandboxInstance.create({ name: "upgraded", memory: 512 });
   await sandbox.process.exec({ name: "lives", command: "sleep 1000" });
   const { pid } = await sandbox.process.get("lives");
