@@ -113,7 +113,13 @@ function carry(
   request.on("response", (response) => {
     if (stream.destroyed || stream.closed) return void response.destroy();
     const answer = responseHeaders(response.statusCode!, response.rawHeaders);
-    stream.respond(answer, { waitForTrailers: true });
+    try {
+      stream.respond(answer, { waitForTrailers: true });
+    } catch {
+      // Statuses and headers that HTTP/1 knows and HTTP/2 does not: the server inside a sandbox chooses them.
+      response.destroy();
+      return refuse(stream, 502);
+    }
     stream.once("wantTrailers", () => sendTrailers(stream, response.rawTrailers));
     // An answer that stops short must not look like a whole one.
     response.once("close", () => {
@@ -146,6 +152,7 @@ const connectionHeaders = new Set([
   "transfer-encoding",
   "upgrade",
   "te",
+  "http2-settings",
 ]);
 
 /** As one list, in which only cookies are put together (RFC 9113, 8.2.3). */

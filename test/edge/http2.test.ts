@@ -23,6 +23,7 @@ createServer((request, response) => {
     return response.end();
   }
   if (request.url === "/short") { response.writeHead(200, { "content-length": 100 }); response.write("x"); return setTimeout(() => response.destroy(), 50); }
+  if (request.url === "/odd") { response.writeHead(799); return response.end("odd"); }
   if (request.url === "/events") return response.write("hello\\n");
   response.writeHead(200, { "x-method": request.method, "x-host": request.headers.host, "x-cookie": request.headers.cookie ?? "" });
   request.pipe(response);
@@ -123,6 +124,11 @@ test("trailers, cookies, early hints and 100 (Continue) pass", async () => {
   await once(expecting, "continue");
   expecting.end("now");
   assert.equal(String(await expecting.toArray()), "now");
+});
+
+test("a status that HTTP/2 does not know is 502, and the platform goes on", async () => {
+  assert.equal((await ask(`/port/${port}/odd`)).status, 502);
+  assert.equal((await ask(`/port/${port}/`)).status, 200);
 });
 
 test("an answer that stops short ends in an error, not in an end", async () => {
