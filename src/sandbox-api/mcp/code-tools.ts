@@ -7,7 +7,7 @@ import { AppError } from "../../core/errors.ts";
 import { resolvePath } from "../sandbox-path.ts";
 import { readExcludeDirs, readNameFilter } from "../search/name-filter.ts";
 import { searchContentsOf } from "../search/search-contents.ts";
-import { rankNames } from "../search/search-names.ts";
+import { queryMaxLength, rankNames } from "../search/search-names.ts";
 import { listDirectory, Path } from "./file-tools.ts";
 import { defineTool, type Tool, type ToolCall } from "./tool.ts";
 
@@ -40,7 +40,7 @@ export const codeTools = [
     async run({ query, directory }, { session: { machine } }) {
       const root = resolvePath(directory ?? "", machine);
       const filter = readNameFilter({ maxResults: filesFoundMax }, { files: true, directories: false });
-      const found = await rankNames(machine.guest, { directory: root, query: query.slice(0, 200) }, filter);
+      const found = await rankNames(machine.guest, { directory: root, query: query.slice(0, queryMaxLength) }, filter);
       return { success: true, matches: found.map(({ path }) => posix.join(root, path)), query };
     },
   }),

@@ -1,4 +1,4 @@
-// Globs as file names are matched by them, in time that grows with the lengths only: callers choose both pattern and name.
+// Globs as file names are matched by them, in time that grows with the product of their lengths and no more: callers choose both pattern and name.
 
 /** `*` and `?` stay within a segment, `**` does not; `[abc]`, `[a-z]`, `[!a]` and `\` as shells have them. */
 export type Glob = { matches(path: string): boolean };

@@ -2,7 +2,7 @@
 import type { ContentMatch } from "../../contract/sandbox-api/search.ts";
 
 /** A path and a line of the program's own limit; what is longer is no line of it. */
-const recordMaxBytes = 64 * 1024;
+const recordMaxBytes = 8 * 1024;
 const newline = 0x0a;
 
 export class MatchParser {
@@ -32,7 +32,7 @@ export class MatchParser {
 
   #take(record: Buffer): void {
     const zero = record.indexOf(0);
-    if (zero === -1) return;
+    if (zero === -1 || record.length > recordMaxBytes) return;
     const [, line, column, text] = /^(\d{1,15}):(\d{1,15}):(.*)$/s.exec(record.toString("utf8", zero + 1)) ?? [];
     if (line === undefined) return;
     const path = record.toString("utf8", 0, zero).replace(/^\.\//, "");

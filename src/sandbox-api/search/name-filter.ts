@@ -6,7 +6,9 @@ import { compileGlob } from "./glob.ts";
 
 /** Names a walk looks at, at most: a search of a huge tree ends rather than never. */
 const entriesMax = 500_000;
-const patternsMax = 64;
+const patternsMax = 32;
+/** What a name costs grows with the length of the pattern. */
+const patternMaxLength = 128;
 
 export type NameQuery = {
   patterns?: string;
@@ -18,8 +20,12 @@ export type NameQuery = {
 export type NameFilter = { walk: WalkOptions; accepts(entry: FoundEntry): boolean; resultsMax: number };
 
 export function readNameFilter(query: NameQuery, wanted: { files: boolean; directories: boolean }): NameFilter {
-  const globs = splitList(query.patterns).map(compileGlob);
-  if (globs.length > patternsMax) throw new AppError("invalid_request", `patterns has more than ${patternsMax} globs.`);
+  const patterns = splitList(query.patterns);
+  if (patterns.length > patternsMax || patterns.some((pattern) => pattern.length > patternMaxLength)) {
+    const most = `at most ${patternsMax} globs of at most ${patternMaxLength} characters`;
+    throw new AppError("invalid_request", `patterns must have ${most}.`);
+  }
+  const globs = patterns.map(compileGlob);
   return {
     walk: {
       ...wanted,

@@ -1,5 +1,6 @@
 // Finds names below a directory, by globs or ranked against a query.
 import { posix } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import fuzzysort from "fuzzysort";
 import type { FindMatch, FuzzyMatch } from "../../contract/sandbox-api/search.ts";
 import { AppError } from "../../core/errors.ts";
@@ -8,7 +9,9 @@ import { type NameFilter, typeName } from "./name-filter.ts";
 
 /** Ranking needs all candidates at once; more would make everybody on this host wait. */
 const candidatesMax = 50_000;
-const queryMaxLength = 200;
+export const queryMaxLength = 64;
+/** Names and queries are the caller's, and may be made to compare slowly: everybody else on this host gets a turn in between. */
+const rankedInOneTurn = 500;
 
 export async function findNames(guest: Guest, directory: string, filter: NameFilter): Promise<FindMatch[]> {
   const matches: FindMatch[] = [];
@@ -35,8 +38,16 @@ export async function rankNames(
       if (filter.accepts(entry)) candidates.push({ path: entry.path, type: typeName(entry.type) });
     }
   }
-  const ranked = fuzzysort.go(query, candidates, { key: "path", limit: filter.resultsMax });
-  return ranked.map(({ obj, score }) => ({ path: obj.path, score, type: obj.type }));
+  const matches: FuzzyMatch[] = [];
+  for (let at = 0; at < candidates.length; at += rankedInOneTurn) {
+    const slice = candidates.slice(at, at + rankedInOneTurn);
+    const ranked = fuzzysort.go(query, slice, { key: "path", limit: filter.resultsMax });
+    for (const { obj, score } of ranked) matches.push({ path: obj.path, score, type: obj.type });
+    // The library keeps all it has ever compared, whoever's it was.
+    fuzzysort.cleanup();
+    await setImmediate();
+  }
+  return matches.sort((left, right) => right.score - left.score).slice(0, filter.resultsMax);
 }
 
 /**
