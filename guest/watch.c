@@ -67,7 +67,9 @@ static int watch_tree(struct watching *watching, const char *path, bool announce
 static int watch_children(struct watching *watching, const char *path, bool announce, unsigned depth) {
   char whole[PATH_TEXT_MAX + 1];
   if (depth >= DEPTH_MAX || !absolute(watching, whole, path)) return ENAMETOOLONG;
-  int directory = open(whole, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  // As in watch_one.
+  int nofollow = path[0] == 0 ? 0 : O_NOFOLLOW;
+  int directory = open(whole, O_RDONLY | O_DIRECTORY | nofollow | O_NONBLOCK | O_CLOEXEC);
   if (directory < 0) return errno;
   struct entries *entries = calloc(1, sizeof *entries);
   int error = entries == NULL ? ENOMEM : 0;

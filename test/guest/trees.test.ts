@@ -208,6 +208,16 @@ test("a tree is watched with what is made, moved in and moved away meanwhile", a
   );
 });
 
+test("a tree is watched through a link that leads to it", async () => {
+  await using session = await startWithTree();
+  const { dir, guest } = session;
+  fs.mkdirSync(join(dir, "real/below"), { recursive: true });
+  fs.symlinkSync("real", join(dir, "link"));
+  await using watching = await watch(guest, join(dir, "link"), { recursive: true });
+  fs.writeFileSync(join(dir, "real/below/file"), "1");
+  await watching.untilTold("write below/file");
+});
+
 test("ten thousand files made at once are all told, or that changes are missing", async () => {
   await using session = await startWithTree();
   const { dir, guest } = session;

@@ -193,12 +193,11 @@ export class HostHarness implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-    if (!this.#ownsDataDir) return;
     this.driver.before.destroy = undefined;
     for (const id of await this.driver.listFound()) {
       await this.driver.destroy(id, join(this.dataDir, "instances", id));
     }
-    rmSync(this.dataDir, { recursive: true, force: true });
+    if (this.#ownsDataDir) rmSync(this.dataDir, { recursive: true, force: true });
   }
 }
 

@@ -36,7 +36,7 @@ export function encodeSockets(pid: number): Buffer {
 const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
 
 export function decodeFound(frame: Frame): FoundEntry[] {
-  const reader = new PayloadReader(frame.payload);
+  const reader = readItems(frame);
   const found: FoundEntry[] = [];
   while (reader.hasMore) {
     const type = fileTypes[reader.u8()];
@@ -57,7 +57,7 @@ const changeKinds: readonly (ChangeKind | undefined)[] = [
 ];
 
 export function decodeChanges(frame: Frame): Change[] {
-  const reader = new PayloadReader(frame.payload);
+  const reader = readItems(frame);
   const changes: Change[] = [];
   while (reader.hasMore) {
     const kind = changeKinds[reader.u8()];
@@ -66,6 +66,12 @@ export function decodeChanges(frame: Frame): Change[] {
     changes.push({ kind, isDirectory: type === 1, path: readRelative(reader) });
   }
   return changes;
+}
+
+/** At least one item a frame: what is counted by items could go on for ever without. */
+function readItems({ payload }: Frame): PayloadReader {
+  if (payload.length === 0) throw new GuestProtocolError("a list has an empty frame");
+  return new PayloadReader(payload);
 }
 
 /** A path that stays below where it begins, as the guest promises. */
@@ -93,7 +99,7 @@ const socketStates = [
 ];
 
 export function decodeSockets(frame: Frame): SocketInfo[] {
-  const reader = new PayloadReader(frame.payload);
+  const reader = readItems(frame);
   const sockets: SocketInfo[] = [];
   while (reader.hasMore) sockets.push(readSocket(reader));
   return sockets;

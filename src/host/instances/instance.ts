@@ -180,6 +180,8 @@ export class Instance {
 
   /** An open connection carried something: whether it sleeps or not, from now on it is awake for the idle timeout. */
   touch(): void {
+    // What is being released is frozen for good: nobody is left to freeze it again.
+    if (this.#end.signal.aborted) return;
     try {
       if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
       this.#isWakeOwed = false;
@@ -375,6 +377,7 @@ export class Instance {
       const deadline = AbortSignal.timeout(restartTimeoutMs);
       const handle = await this.#driver.restart(this.#spec, AbortSignal.any([signal, deadline]));
       this.record.guestSocketPath = handle.guestSocketPath;
+      this.record.initDigest = this.#initDigest;
       this.#causes.reset();
     } catch (error) {
       signal.throwIfAborted();
@@ -399,7 +402,6 @@ export class Instance {
   async #dispose(): Promise<void> {
     await this.guest[Symbol.asyncDispose]();
     try {
-      this.record.initDigest = this.#initDigest;
       await this.#session?.[Symbol.asyncDispose]();
     } catch (error) {
       this.#log.error({ err: error }, "sandbox API not closed in order");
