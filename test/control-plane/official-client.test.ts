@@ -102,14 +102,13 @@ describe("the official client", () => {
     assert.equal(labelled.metadata.externalId, "ext-echoed");
     const kept = await client.SandboxInstance.updateLifecycle("echoed", { terminatedRetention: "1h" });
     assert.deepEqual(kept.spec.lifecycle, { terminatedRetention: "1h" });
-    // What callers write in JavaScript to clear it.
-    const cleared = await client.SandboxInstance.updateLifecycle("echoed", null as never);
+    const cleared = await client.SandboxInstance.updateLifecycle("echoed", null);
     assert.equal(cleared.spec.lifecycle, undefined);
     const networked = await client.SandboxInstance.updateNetwork("echoed", {
       network: { firewall: { rulesets: ["default"] } },
     });
     assert.deepEqual(networked.spec.network, { firewall: { rulesets: ["default"] } });
-    const bare = await client.SandboxInstance.updateNetwork("echoed", {} as never);
+    const bare = await client.SandboxInstance.updateNetwork("echoed", {});
     assert.equal(bare.spec.network, undefined);
     assert.equal((await client.SandboxInstance.updateTtl("echoed", "")).spec.runtime?.ttl, undefined);
     assert.equal((await failureOf(client.SandboxInstance.updateTtl("echoed", "soon"))).code, 400);

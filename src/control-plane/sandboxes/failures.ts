@@ -9,6 +9,7 @@ export function mergeFailures(
   kept: readonly InfrastructureError[],
   reported: readonly InfrastructureError[],
 ): readonly InfrastructureError[] {
+  if (reported.length === 0) return kept;
   const known = new Set(kept.map(identify));
   const oldest = kept.length >= failuresMax ? kept[0]?.time : undefined;
   const added = reported.filter((one) => {

@@ -77,7 +77,7 @@ export class Collector {
       await templates.accept(version, { key, sizeBytes });
     } catch (error) {
       // The copy is swept away. What is only the store's failure is tried again.
-      if (!(error instanceof TarRefusal || error instanceof AppError)) throw error;
+      if (!(error instanceof TarRefusal || (error instanceof AppError && error.status < 500))) throw error;
       await templates.fail(version, error.message);
     } finally {
       this.#underWay.delete(key);
