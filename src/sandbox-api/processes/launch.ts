@@ -20,6 +20,8 @@ export class Launcher {
   readonly #machine: Machine;
   readonly #starting = new Map<string, Promise<void>>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
+  /** After it another session may own the records. */
+  #isClosed = false;
 
   constructor(machine: Machine) {
     this.#machine = machine;
@@ -54,6 +56,7 @@ export class Launcher {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
   }
@@ -76,6 +79,7 @@ export class Launcher {
   }
 
   #arm(process: Process, delayMs: number): void {
+    if (this.#isClosed) return;
     this.forget(process);
     const timer = setTimeout(() => {
       this.#timers.delete(process.token);
@@ -98,8 +102,10 @@ export class Launcher {
       process.save();
       const run = JSON.parse(this.#machine.stateKey.open(restarts.sealedRun, record.token)) as Run;
       const { pid } = await this.#machine.guest.spawn(spawnRequest(record, runToken, run));
+      if (this.#isClosed) return;
       process.started(pid, runToken);
     } catch (error) {
+      if (this.#isClosed) return;
       if (record.phase !== "respawning" || process.runToken !== runToken) return;
       const isRefused = error instanceof AppError && (error.code === "unprocessable" || error.code === "not_found");
       if (isRefused) process.endInPause(`It could not be started again: ${error.message}`);
