@@ -1,4 +1,4 @@
-// Sizes, durations and ages as people read them.
+// Sizes, durations, ages and sentences as people read them.
 
 export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
@@ -29,4 +29,8 @@ export function formatAge(timestamp: string | undefined, nowMs: number): string 
   if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`;
   if (seconds < 172_800) return `${Math.floor(seconds / 3_600)}h`;
   return `${Math.floor(seconds / 86_400)}d`;
+}
+
+export function capitalized(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

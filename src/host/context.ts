@@ -70,7 +70,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
   const manager = new InstanceManager({ driver, images, sandboxApi, openGuest, maker, pool, sealKey, log });
   await recoverInstances({ instancesDir, driver, manager, maker, pool, remover, log });
   const standby = startStandby({ instances: () => manager.values(), idleTimeoutMs: config.idleTimeoutMs, log });
-  const pulse = startPulse({ instances: () => manager.values(), log });
+  const pulse = startPulse({ instances: () => manager.values(), driver, log });
   pool.poke();
 
   const { handle, upgrade } = createServe({ find: (instanceId) => manager.find(instanceId), log });

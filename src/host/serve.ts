@@ -31,7 +31,7 @@ export function createServe(options: { find: (instanceId: string) => Instance | 
       refuse(failure);
     };
     const proceed = (instance: Instance): void => {
-      // Whoever asked may have left while the instance woke, and their lease with them.
+      // Whoever asked may have left while the instance woke, and what kept it awake with them.
       if (answer.closed) return;
       timingOf(request).add("wake", performance.now() - startedAt);
       serve(instance.session);
@@ -40,8 +40,8 @@ export function createServe(options: { find: (instanceId: string) => Instance | 
       const instance = find(instanceId);
       if (instance === undefined) throw new AppError("not_found", "This sandbox does not run here.");
       if (answer.closed) return;
-      const lease = instance.connect(carriedBy(request, answer));
-      answer.once("close", () => lease[Symbol.dispose]());
+      const use = instance.connect(carriedBy(request, answer));
+      answer.once("close", () => use[Symbol.dispose]());
       if (instance.isReady()) return proceed(instance);
       instance
         .ready()

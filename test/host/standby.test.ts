@@ -1,4 +1,4 @@
-// Falling asleep and waking, hurried: idle times of milliseconds, requests that meet every moment of it, and leases that must come back.
+// Falling asleep and waking, hurried: idle times of milliseconds, requests that meet every moment of it, and holds that must come back.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -1,4 +1,4 @@
-// One claimed instance: who uses it right now, when it sleeps, how it wakes, and what happens when it dies.
+// One claimed instance: how it falls asleep, wakes, dies and is started again.
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Backoff } from "../../core/backoff.ts";
@@ -9,8 +9,10 @@ import type { SandboxSession } from "../../sandbox-api/session.ts";
 import type { Driver, InstanceSpec } from "../drivers/driver.ts";
 import type { Carried } from "./carried-bytes.ts";
 import { DeathCauses } from "./death-causes.ts";
+import { Failures } from "./failures.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
-import { addError, type InstanceRecord, tryWriteRecord } from "./record.ts";
+import { type InstanceRecord, tryWriteRecord } from "./record.ts";
+import { Usage } from "./usage.ts";
 
 /**
  * Every transition happens in this file, synchronously where a request waits:
@@ -25,13 +27,6 @@ import { addError, type InstanceRecord, tryWriteRecord } from "./record.ts";
  *   any ──► destroying                                   final
  *
  * The driver is asked for one thing at a time: a freeze, what a death leaves to do, and a start wait for each other.
- *
- * What keeps it awake are holds, which last until they are released, and open connections, each of which is
- *
- *              answer has begun                     nothing carried
- *   awaited ──────────────────────► carrying ────────────────────────► silent      only `silent` ones: it falls asleep, and they stay open
- *                                       ▲                                 │
- *                                       └──── a byte, from either side ───┘         which is `touch`, and thaws
  */
 type State = "awake" | "falling asleep" | "asleep" | "dead" | "destroying";
 
@@ -47,25 +42,21 @@ export type InstanceOptions = {
   initDigest: string;
 };
 
-type Connection = { carried: Carried /** When it was last asked. */; seen: number | undefined };
-
 const restarts = "it restarts with its files on the next request.";
 const restartTimeoutMs = 30_000;
-const pulseTimeoutMs = 5_000;
 /** How often one request tries to reach the init again: once it learns of a death, once it meets what was started after it. */
 const opensMax = 2;
 /** An instance that dies sooner after a start than this has not got over what killed it. */
 const recoveredAfterMs = 10_000;
-/** However short the idle timeout, an open connection has this long to answer what it was asked. */
-const silenceMinMs = 500;
 /** A caller that repeats its request must not make the machine start over and over what cannot run. */
 const restartPause = { firstMs: 500, maxMs: 10_000 };
-const outOfMemoryPauseMs = 60_000;
 
 export class Instance {
   readonly record: InstanceRecord;
   readonly dir: string;
   readonly guest: GuestSlot;
+  readonly usage: Usage;
+  readonly failures: Failures;
   readonly #spec: InstanceSpec;
   readonly #driver: Driver;
   readonly #initDigest: string;
@@ -73,9 +64,6 @@ export class Instance {
   readonly #causes: DeathCauses;
   #state: State;
   #session: SandboxSession | undefined;
-  #holds = 0;
-  readonly #connections = new Set<Connection>();
-  #lastActiveMs = performance.now();
   /** Bytes came for it, but it could not be thawed. */
   #isWakeOwed = false;
   #freezing: { abort: AbortController; done: Promise<void> } | undefined;
@@ -83,9 +71,7 @@ export class Instance {
   /** What a death leaves to do; never rejects. */
   #aftermath: Promise<void> = Promise.resolve();
   #starting: Promise<void> = Promise.resolve();
-  #isFeelingPulse = false;
   #startedAtMs = Number.NEGATIVE_INFINITY;
-  #outOfMemoryToldMs = Number.NEGATIVE_INFINITY;
   readonly #restarts = new Backoff(restartPause);
   /** Aborts when nobody may use the instance any more; its reason is what callers are told. */
   readonly #end = new AbortController();
@@ -98,6 +84,10 @@ export class Instance {
     this.#log = log.child({ instance: record.id, sandbox: record.claim?.sandboxName });
     this.#initDigest = initDigest;
     this.#state = state;
+    this.usage = new Usage(() => {
+      record.lastUsedAt = new Date().toISOString();
+    });
+    this.failures = new Failures({ record, save: () => this.#save(), log: this.#log });
     this.#causes = new DeathCauses(() => this.#countOomKills());
     this.guest = new GuestSlot({
       causes: this.#causes,
@@ -130,7 +120,7 @@ export class Instance {
           const explained = this.#causes.explain(token, end);
           await sink.exit(token, explained);
           this.#causes.forget(token, explained);
-          if (explained.outOfMemory === true) this.#tellOutOfMemory();
+          if (explained.outOfMemory === true) this.failures.addOutOfMemory();
         },
       },
       onConnected: async (processes: readonly GuestProcess[]) => {
@@ -140,42 +130,22 @@ export class Instance {
     });
   }
 
-  /** Whether nobody has used it for `idleMs`, as far as `look` has seen. */
+  /** Whether it may sleep, as far as `look` has seen. */
   isIdle(idleMs: number): boolean {
-    const silentMs = this.#connections.size === 0 ? idleMs : Math.max(idleMs, silenceMinMs);
-    return this.#maySleep() && performance.now() - this.#lastActiveMs >= silentMs;
-  }
-
-  /** Whether somebody keeps it awake right now, whatever happens. */
-  isHeld(): boolean {
-    return this.#holds > 0;
+    const isBusy = this.#freezing !== undefined || this.#readying !== undefined;
+    return this.#state === "awake" && !isBusy && this.usage.isIdle(idleMs);
   }
 
   /** Keeps the instance awake until released, waking it at once when it sleeps. Never waits: a dead one is started by `ready`. */
   acquire(): Disposable {
     this.#wakeForUse();
-    this.#holds++;
-    let held = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!held) return;
-        held = false;
-        this.#holds--;
-        this.#touch();
-      },
-    };
+    return this.usage.hold();
   }
 
   /** Wakes the instance like `acquire`; until released, what the connection carries keeps it awake and wakes it. */
   connect(carried: Carried): Disposable {
     this.#wakeForUse();
-    const connection: Connection = { carried, seen: undefined };
-    this.#connections.add(connection);
-    return {
-      [Symbol.dispose]: () => {
-        if (this.#connections.delete(connection)) this.#touch();
-      },
-    };
+    return this.usage.connect(carried);
   }
 
   /** An open connection carried something: whether it sleeps or not, from now on it is awake for the idle timeout. */
@@ -189,18 +159,13 @@ export class Instance {
       this.#log.error({ err: error }, "instance did not thaw; it is tried again");
       this.#isWakeOwed = true;
     }
-    this.#touch();
+    this.usage.used();
   }
 
-  /** Asks open connections what they have carried since the last time. */
+  /** Wakes it when an open connection has carried something since the last time. */
   look(): void {
-    let isUsed = this.#isWakeOwed;
-    for (const connection of this.#connections) {
-      const carried = connection.carried();
-      if (carried === undefined || carried !== connection.seen) isUsed = true;
-      connection.seen = carried;
-    }
-    if (isUsed) this.touch();
+    const isUsed = this.usage.look();
+    if (isUsed || this.#isWakeOwed) this.touch();
   }
 
   /** Whether a request can be served without waiting. */
@@ -208,7 +173,7 @@ export class Instance {
     return this.#state === "awake" && this.guest.connected;
   }
 
-  /** Resolves when the init answers, starting a dead instance again. The caller holds a lease. */
+  /** Resolves when the init answers, starting a dead instance again. The caller keeps it awake meanwhile. */
   ready(): Promise<void> {
     if (this.isReady()) return Promise.resolve();
     this.#readying ??= this.#makeReady().finally(() => {
@@ -226,27 +191,6 @@ export class Instance {
     this.#save();
     this.#log.info(upgrade, "init upgraded in place");
     return upgrade;
-  }
-
-  /**
-   * Asks the init for a sign of life while somebody uses the instance. One that was stopped from outside goes on; one that is slow, or
-   * hangs, is left alone: nobody can tell these apart, and a restart would end whatever runs.
-   */
-  async feelPulse(): Promise<void> {
-    const isUsed = this.#holds > 0 || this.#connections.size > 0;
-    if (!isUsed || !this.isReady() || this.#isFeelingPulse) return;
-    this.#isFeelingPulse = true;
-    try {
-      await this.guest.ping({ timeoutMs: pulseTimeoutMs });
-    } catch (error) {
-      if (toAppError(error).code !== "timeout" || this.#state !== "awake") return;
-      const wasStopped = this.#driver.rouse(this.record.id);
-      if (wasStopped)
-        this.#addError("INIT_STOPPED", "The sandbox's init was stopped from outside; it goes on, nothing is lost.");
-      else this.#log.warn({ err: error }, "the init does not answer");
-    } finally {
-      this.#isFeelingPulse = false;
-    }
   }
 
   /** Freezes an idle instance; does nothing when somebody came first. */
@@ -274,17 +218,6 @@ export class Instance {
   #wakeForUse(): void {
     this.#end.signal.throwIfAborted();
     if (this.#state === "asleep" || this.#state === "falling asleep") this.#thaw();
-    this.#touch();
-  }
-
-  #touch(): void {
-    this.#lastActiveMs = performance.now();
-    this.record.lastUsedAt = new Date().toISOString();
-  }
-
-  #maySleep(): boolean {
-    const isBusy = this.#holds > 0 || this.#freezing !== undefined || this.#readying !== undefined;
-    return this.#state === "awake" && !isBusy;
   }
 
   async #fallAsleep(): Promise<void> {
@@ -300,7 +233,7 @@ export class Instance {
       await this.#driver.freeze(this.record.id, signal);
     } catch (error) {
       this.#log.warn({ err: error }, "instance did not freeze; it stays awake");
-      this.#lastActiveMs = performance.now();
+      this.usage.postpone();
       if (this.#state === "falling asleep") this.#state = "awake";
     }
     if (this.#state === "falling asleep") {
@@ -361,8 +294,8 @@ export class Instance {
     // An init that lives but broke the protocol must not go on unwatched.
     if (condition?.status === "running") await this.#driver.freeze(id).catch(() => undefined);
     if ((condition?.oomKills ?? 0) > 0) {
-      this.#addError("OUT_OF_MEMORY", `The sandbox ran out of memory and its init was killed; ${restarts}`);
-    } else this.#addError("INSTANCE_LOST", `The sandbox's init stopped answering (${reason}); ${restarts}`);
+      this.failures.add("OUT_OF_MEMORY", `The sandbox ran out of memory and its init was killed; ${restarts}`);
+    } else this.failures.add("INSTANCE_LOST", `The sandbox's init stopped answering (${reason}); ${restarts}`);
     await this.#session?.guestLost();
   }
 
@@ -382,7 +315,7 @@ export class Instance {
     } catch (error) {
       signal.throwIfAborted();
       this.#restarts.failed();
-      this.#addError("RESTART_FAILED", "The sandbox could not be started again; the next request tries once more.");
+      this.failures.add("RESTART_FAILED", "The sandbox could not be started again; the next request tries once more.");
       throw new AppError("unavailable", "The sandbox died and could not be restarted; try again.", { cause: error });
     }
     this.#startedAtMs = performance.now();
@@ -408,14 +341,6 @@ export class Instance {
     }
   }
 
-  /** Once for kills that follow each other closely: they would drive everything else out of the list. */
-  #tellOutOfMemory(): void {
-    const nowMs = performance.now();
-    if (nowMs - this.#outOfMemoryToldMs < outOfMemoryPauseMs) return;
-    this.#outOfMemoryToldMs = nowMs;
-    this.#addError("OUT_OF_MEMORY", "The sandbox ran out of memory and a process in it was killed; the others go on.");
-  }
-
   /** Nothing may fail because its cause cannot be told. */
   #countOomKills(): number {
     try {
@@ -424,12 +349,6 @@ export class Instance {
       this.#log.warn({ err: error }, "kills for want of memory could not be counted");
       return 0;
     }
-  }
-
-  #addError(code: string, message: string): void {
-    this.#log.warn({ code, reason: message }, "instance failure");
-    addError(this.record, code, message);
-    this.#save();
   }
 
   #save(): void {

@@ -1,4 +1,4 @@
-// An instance as the sandbox API sees it: directories, environment, guest and the lease that keeps it awake.
+// An instance as the sandbox API sees it: directories, environment, guest and the holds that keep it awake.
 import { join } from "node:path";
 import type { SealKey } from "../../core/seal.ts";
 import type { Guest, InitUpgrade, Machine } from "../../sandbox-api/machine.ts";

@@ -1,11 +1,8 @@
 // All instances of this host: claims one for a sandbox, finds it for a request, destroys it, and lets go of them when the daemon stops.
-import { randomBytes } from "node:crypto";
-import { setImmediate as turn } from "node:timers/promises";
 import type { Host, InstanceRequest, InstanceStatus } from "../../contract/host.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
-import { runCommand } from "../../core/run-command.ts";
-import { SealKey } from "../../core/seal.ts";
+import type { SealKey } from "../../core/seal.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { SandboxApi } from "../../sandbox-api/session.ts";
 import type { Driver } from "../drivers/driver.ts";
@@ -15,6 +12,8 @@ import { Instance } from "./instance.ts";
 import { InstanceMachine, sandboxEnvironment } from "./machine.ts";
 import type { InstanceMaker, MadeInstance } from "./maker.ts";
 import { type InstanceRecord, markDestroying, writeRecord } from "./record.ts";
+import { resealInstances } from "./reseal.ts";
+import { openEnvironment, openStateKey, sealSecrets, withStateKey } from "./sealed-claim.ts";
 import type { WarmPool } from "./warm-pool.ts";
 
 export type ManagerOptions = {
@@ -103,9 +102,8 @@ export class InstanceManager
     try {
       await driver.setLimits(record.id, maker.limits(memoryMb));
       signal.throwIfAborted();
-      const sealedEnvironment = sealKey.seal(JSON.stringify(request.environment), record.id);
-      const sealedStateKey = this.#newStateKey(record.id);
-      record.claim = { instanceId, workspace, sandboxName, memoryMb, sealedEnvironment, sealedStateKey };
+      const secrets = sealSecrets(sealKey, record.id, request.environment);
+      record.claim = { instanceId, workspace, sandboxName, memoryMb, ...secrets };
       record.phase = "claimed";
       record.lastUsedAt = new Date().toISOString();
       writeRecord(dir, record, { durable: true });
@@ -124,16 +122,18 @@ export class InstanceManager
   async adopt(record: InstanceRecord, dir: string, state: "awake" | "asleep" | "dead"): Promise<void> {
     const { claim } = record;
     if (claim === undefined) throw new Error("only a claimed instance can be adopted");
-    const environment = JSON.parse(this.#options.sealKey.open(claim.sealedEnvironment, record.id));
-    if (claim.sealedStateKey === undefined) {
-      record.claim = { ...claim, sealedStateKey: this.#newStateKey(record.id) };
+    const { sealKey } = this.#options;
+    const environment = openEnvironment(sealKey, record.id, claim);
+    const completed = withStateKey(sealKey, record.id, claim);
+    if (completed !== undefined) {
+      record.claim = completed;
       writeRecord(dir, record, { durable: true });
     }
     const instance = this.#instance(record, dir, state);
-    await this.#bind(instance, environment as Record<string, string>);
+    await this.#bind(instance, environment);
     this.#instances.set(claim.instanceId, instance);
     if (state === "dead") await instance.session.guestLost();
-    else if (state === "awake" || instance.isHeld()) {
+    else if (state === "awake" || instance.usage.isHeld) {
       // What was awake has output to hand over, what has `keepAlive` processes goes on; others sleep until a request comes.
       instance
         .ready()
@@ -155,17 +155,13 @@ export class InstanceManager
     });
   }
 
-  #newStateKey(id: string): string {
-    return this.#options.sealKey.seal(randomBytes(32).toString("base64url"), id);
-  }
-
   async #bind(instance: Instance, environment: Record<string, string>): Promise<void> {
     const { id, claim } = instance.record;
-    const stateKey = this.#options.sealKey.open(claim?.sealedStateKey ?? "", id);
+    if (claim === undefined) throw new Error("only a claimed instance serves a sandbox");
     const machine = new InstanceMachine(instance, {
       environment: sandboxEnvironment(instance.record.image, environment),
       searchProgram: this.#options.driver.searchProgram,
-      stateKey: new SealKey(Buffer.from(stateKey, "base64url")),
+      stateKey: openStateKey(this.#options.sealKey, id, claim),
     });
     instance.bind(await this.#options.sandboxApi.open(machine));
   }
@@ -216,35 +212,10 @@ export class InstanceManager
     return false;
   }
 
-  /** A claim that is sealed meanwhile is sealed with the current key already. */
   async resealClaims(instancesDir: string, signal: AbortSignal): Promise<{ resealed: number; unreadable: number }> {
-    let resealed = 0;
-    let unreadable = this.#leftAloneCount;
-    for (const { record, dir } of [...this.#instances.values()]) {
-      signal.throwIfAborted();
-      if (record.claim === undefined || record.phase !== "claimed") continue;
-      try {
-        const { sealKey } = this.#options;
-        const { sealedEnvironment, sealedStateKey } = record.claim;
-        const environment = sealKey.reseal(sealedEnvironment, record.id);
-        const stateKey = sealedStateKey && sealKey.reseal(sealedStateKey, record.id);
-        if (environment === undefined && stateKey === undefined) continue;
-        record.claim = {
-          ...record.claim,
-          sealedEnvironment: environment ?? sealedEnvironment,
-          sealedStateKey: stateKey ?? sealedStateKey,
-        };
-        writeRecord(dir, record);
-        resealed += 1;
-      } catch (error) {
-        this.#options.log.error({ instance: record.id, err: error }, "an instance's environment was not sealed anew");
-        unreadable += 1;
-      }
-      // A request in progress goes first.
-      await turn();
-    }
-    if (resealed > 0) await runCommand("sync", ["-f", instancesDir], { timeoutMs: 300_000, signal });
-    return { resealed, unreadable };
+    const { sealKey, log } = this.#options;
+    const counted = await resealInstances([...this.#instances.values()], { sealKey, instancesDir, log, signal });
+    return { ...counted, unreadable: counted.unreadable + this.#leftAloneCount };
   }
 
   /** Told of instances that could not be adopted: `undefined` when it is not known which image they have. */

@@ -1,0 +1,32 @@
+// How a failed command tells of it: a sentence and the way out, or one line of JSON, and the exit code.
+import { CommanderError } from "commander";
+import type { CliContext } from "./context.ts";
+import { CliFailure, exitCodes, printable } from "./failure.ts";
+import { capitalized } from "./format.ts";
+
+export function reportFailure(
+  error: unknown,
+  { context, usesJson, passesExitCode }: { context: CliContext; usesJson: boolean; passesExitCode: boolean },
+): number {
+  const failure = toFailure(error);
+  const keepsCode = !passesExitCode || failure.kind === "interrupted" || failure.kind === "timedOut";
+  const exitCode = keepsCode || failure.kind === "brokenPipe" ? failure.exitCode : exitCodes.infrastructure;
+  const { kind, message, remedy, status, code } = failure;
+  if (usesJson) {
+    context.stderr.write(`${JSON.stringify({ error: kind, message, remedy, status, code, exitCode })}\n`);
+  } else if (kind !== "brokenPipe") {
+    context.stderr.write(`catnap: ${printable(message)}\n${remedy === undefined ? "" : `  ${printable(remedy)}\n`}`);
+  }
+  return exitCode;
+}
+
+function toFailure(error: unknown): CliFailure {
+  if (error instanceof CliFailure) return error;
+  if (error instanceof CommanderError) {
+    const message = error.message.replace(/^error: /, "");
+    return new CliFailure("usage", capitalized(message), {
+      remedy: "`catnap --help` shows how; `catnap help <command>` says more.",
+    });
+  }
+  return new CliFailure("failure", error instanceof Error ? error.message : String(error), { cause: error });
+}
