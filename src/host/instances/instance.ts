@@ -1,7 +1,5 @@
 // One claimed instance: how it falls asleep, wakes, dies and is started again.
 import { createHash } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
-import { Backoff } from "../../core/backoff.ts";
 import { AppError, toAppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, InitUpgrade } from "../../sandbox-api/machine.ts";
@@ -12,6 +10,7 @@ import { DeathCauses } from "./death-causes.ts";
 import { Failures } from "./failures.ts";
 import { GuestSlot, type OpenGuest } from "./guest-slot.ts";
 import { type InstanceRecord, tryWriteRecord } from "./record.ts";
+import { Restarts } from "./restarts.ts";
 import { Usage } from "./usage.ts";
 
 /**
@@ -43,13 +42,8 @@ export type InstanceOptions = {
 };
 
 const restarts = "it restarts with its files on the next request.";
-const restartTimeoutMs = 30_000;
 /** How often one request tries to reach the init again: once it learns of a death, once it meets what was started after it. */
 const opensMax = 2;
-/** An instance that dies sooner after a start than this has not got over what killed it. */
-const recoveredAfterMs = 10_000;
-/** A caller that repeats its request must not make the machine start over and over what cannot run. */
-const restartPause = { firstMs: 500, maxMs: 10_000 };
 
 export class Instance {
   readonly record: InstanceRecord;
@@ -57,9 +51,7 @@ export class Instance {
   readonly guest: GuestSlot;
   readonly usage: Usage;
   readonly failures: Failures;
-  readonly #spec: InstanceSpec;
   readonly #driver: Driver;
-  readonly #initDigest: string;
   readonly #log: Logger;
   readonly #causes: DeathCauses;
   #state: State;
@@ -71,23 +63,22 @@ export class Instance {
   /** What a death leaves to do; never rejects. */
   #aftermath: Promise<void> = Promise.resolve();
   #starting: Promise<void> = Promise.resolve();
-  #startedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #restarts = new Backoff(restartPause);
+  readonly #restarts: Restarts;
   /** Aborts when nobody may use the instance any more; its reason is what callers are told. */
   readonly #end = new AbortController();
 
   constructor({ record, dir, spec, driver, openGuest, log, state, initDigest }: InstanceOptions) {
     this.record = record;
     this.dir = dir;
-    this.#spec = spec;
     this.#driver = driver;
     this.#log = log.child({ instance: record.id, sandbox: record.claim?.sandboxName });
-    this.#initDigest = initDigest;
     this.#state = state;
     this.usage = new Usage(() => {
       record.lastUsedAt = new Date().toISOString();
     });
-    this.failures = new Failures({ record, save: () => this.#save(), log: this.#log });
+    const save = () => this.#save();
+    this.failures = new Failures({ record, save, log: this.#log });
+    this.#restarts = new Restarts({ record, spec, initDigest, driver, failures: this.failures, save });
     this.#causes = new DeathCauses(() => this.#countOomKills());
     this.guest = new GuestSlot({
       causes: this.#causes,
@@ -280,8 +271,7 @@ export class Instance {
     if (this.#state === "destroying" || this.#state === "dead") return;
     this.#state = "dead";
     this.#freezing?.abort.abort();
-    if (performance.now() - this.#startedAtMs < recoveredAfterMs) this.#restarts.failed();
-    else this.#restarts.succeeded();
+    this.#restarts.died();
     this.#aftermath = this.#bury(reason).catch((error: unknown) => {
       this.#log.error({ err: error }, "what a dead instance left could not be settled");
     });
@@ -299,26 +289,9 @@ export class Instance {
     await this.#session?.guestLost();
   }
 
-  /** Rejects with `unavailable`; the next request tries again. */
   async #restart(): Promise<void> {
-    const { signal } = this.#end;
-    try {
-      await delay(this.#restarts.remainingMs, undefined, { signal });
-      // Before the start: nobody may take a process of an earlier one for one of this.
-      this.record.startCount = (this.record.startCount ?? 0) + 1;
-      this.#save();
-      const deadline = AbortSignal.timeout(restartTimeoutMs);
-      const handle = await this.#driver.restart(this.#spec, AbortSignal.any([signal, deadline]));
-      this.record.guestSocketPath = handle.guestSocketPath;
-      this.record.initDigest = this.#initDigest;
-      this.#causes.reset();
-    } catch (error) {
-      signal.throwIfAborted();
-      this.#restarts.failed();
-      this.failures.add("RESTART_FAILED", "The sandbox could not be started again; the next request tries once more.");
-      throw new AppError("unavailable", "The sandbox died and could not be restarted; try again.", { cause: error });
-    }
-    this.#startedAtMs = performance.now();
+    await this.#restarts.start(this.#end.signal);
+    this.#causes.reset();
     if (this.#state === "dead") this.#state = "awake";
     this.#save();
     this.#log.info("instance restarted on its files");
