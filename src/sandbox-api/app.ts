@@ -20,7 +20,7 @@ import { Terminals } from "./terminal/terminals.ts";
 import { ToolRuns } from "./tools/tool-runs.ts";
 import type { InitSource } from "./upgrade/init-source.ts";
 import { Upgrades } from "./upgrade/upgrades.ts";
-import { Uploads } from "./uploads/uploads.ts";
+import { Uploads, type UploadsOptions } from "./uploads/uploads.ts";
 
 /** Memory for content that cannot be streamed, of all sandboxes and of one, so that one cannot take everybody's. */
 const contentMaxBytes = 512 * 1024 * 1024;
@@ -35,16 +35,24 @@ export type SandboxApiOptions = {
   inits: InitSource;
   /** How long a multipart upload may lie without another part coming. */
   multipartTtlMs?: number;
+  /** Where its parts lie inside the sandbox. */
+  multipartRoot?: string;
 };
 
-export function createSandboxApi({ log, inits, multipartTtlMs, ...build }: SandboxApiOptions): SandboxApi {
+export function createSandboxApi({
+  log,
+  inits,
+  multipartTtlMs,
+  multipartRoot,
+  ...build
+}: SandboxApiOptions): SandboxApi {
   const app = createApp({ log, build });
   const sessions = new Set<Session>();
   const budget = new MemoryBudget({ ...waiting, totalBytes: contentMaxBytes });
   return {
     async open(machine) {
       await app.ready();
-      const parts = { app, machine, log, budget, inits, multipartTtlMs };
+      const parts = { app, machine, log, budget, inits, uploads: { ttlMs: multipartTtlMs, partsRoot: multipartRoot } };
       const session = new Session(parts, () => sessions.delete(session));
       sessions.add(session);
       return session;
@@ -62,7 +70,7 @@ type SessionParts = {
   log: Logger;
   budget: MemoryBudget;
   inits: InitSource;
-  multipartTtlMs: number | undefined;
+  uploads: UploadsOptions;
 };
 
 class Session implements SandboxSession {
@@ -73,14 +81,14 @@ class Session implements SandboxSession {
   readonly #onDisposed: () => void;
 
   constructor(parts: SessionParts, onDisposed: () => void) {
-    const { app, machine, log, budget, inits, multipartTtlMs } = parts;
+    const { app, machine, log, budget, inits } = parts;
     this.#app = app;
     this.#onDisposed = onDisposed;
     const own = log.child({ instance: machine.instanceId });
     this.#context = {
       machine,
       processes: new Processes(machine, own),
-      uploads: new Uploads(machine, { ttlMs: multipartTtlMs }),
+      uploads: new Uploads(machine, parts.uploads),
       tools: new ToolRuns(machine),
       terminals: new Terminals(machine),
       monitors: new PortMonitors(machine, own, this.#end.signal),

@@ -1,52 +1,32 @@
 // The daemon is killed at random points under load: nothing runs twice, nothing acknowledged is lost, logs stay exact.
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProcessLogs, ProcessResponse } from "../../src/contract/sandbox-api/process.ts";
 import { eventually } from "../eventually.ts";
-import { type RunningGuest, startGuest } from "../guest/start-guest.ts";
+import { SpawnedSandbox, withDeadline } from "./spawned-sandbox.ts";
 
 const rounds = 15;
 const lines = 250_000;
-let guest: RunningGuest;
-let directory: string;
-let daemon: ChildProcess;
-let url: string;
+let sandbox: SpawnedSandbox;
 
 before(async () => {
-  guest = await startGuest();
-  directory = mkdtempSync(join(tmpdir(), "daemon-kill-"));
-  await startDaemon();
+  sandbox = await SpawnedSandbox.start();
 });
-after(async () => {
-  daemon.kill("SIGKILL");
-  await guest[Symbol.asyncDispose]();
-  rmSync(directory, { recursive: true });
-});
-
-async function startDaemon(): Promise<void> {
-  const program = join(import.meta.dirname, "sandbox-process.ts");
-  daemon = spawn(process.execPath, [program, directory, guest.socketPath], { stdio: ["pipe", "pipe", "inherit"] });
-  const [line] = (await once(createInterface({ input: daemon.stdout! }), "line")) as [string];
-  url = `http://127.0.0.1:${(JSON.parse(line) as { port: number }).port}`;
-}
+after(() => sandbox[Symbol.asyncDispose]());
 
 async function post(json: object): Promise<ProcessResponse> {
   const headers = { "content-type": "application/json" };
-  const response = await fetch(`${url}/process`, { method: "POST", headers, body: JSON.stringify(json) });
+  const response = await fetch(`${sandbox.url}/process`, { method: "POST", headers, body: JSON.stringify(json) });
   assert.equal(response.status, 200, await response.clone().text());
   return (await response.json()) as ProcessResponse;
 }
 
 async function get<Answer>(path: string): Promise<Answer> {
-  const response = await fetch(`${url}${path}`);
+  const response = await fetch(`${sandbox.url}${path}`);
   assert.equal(response.status, 200, await response.clone().text());
   return (await response.json()) as Answer;
 }
@@ -55,14 +35,14 @@ async function get<Answer>(path: string): Promise<Answer> {
 async function keepStarting(worker: number, isOver: () => boolean, started: Map<string, boolean>): Promise<void> {
   for (let index = 0; !isOver(); index += 1) {
     const name = `w${worker}-${index}`;
-    const command = `echo ${name} >> ${directory}/ran; echo out-${name}; echo err-${name} >&2`;
+    const command = `echo ${name} >> ${sandbox.directory}/ran; echo out-${name}; echo err-${name} >&2`;
     started.set(name, false);
     try {
       await post({ name, command, waitForCompletion: index % 2 === 0 });
       started.set(name, true);
     } catch {
       // The daemon was killed meanwhile: whether this one ran is found out at the end.
-      await delay(20);
+      await sandbox.untilUp();
     }
   }
 }
@@ -75,12 +55,12 @@ test(`${rounds} kills lose nothing`, async () => {
   const workers = [0, 1, 2].map((worker) => keepStarting(worker, () => isOver, started));
   for (let round = 0; round < rounds; round += 1) {
     await delay(randomInt(20, 250));
-    daemon.kill("SIGKILL");
-    await once(daemon, "exit");
-    await startDaemon();
+    await sandbox.restart();
   }
   isOver = true;
-  await Promise.all(workers);
+  await withDeadline(Promise.all(workers), 60_000, "a start is not answered");
+  assert.equal(sandbox.kills, rounds);
+  assert.ok([...started.values()].includes(false), "no kill met a start");
   const all = await eventually(
     async () => {
       const found = await get<ProcessResponse[]>("/process");
@@ -103,7 +83,7 @@ test(`${rounds} kills lose nothing`, async () => {
       .join(""),
   );
 
-  const ran = readFileSync(join(directory, "ran"), "utf8").trim().split("\n");
+  const ran = readFileSync(join(sandbox.directory, "ran"), "utf8").trim().split("\n");
   assert.equal(new Set(ran).size, ran.length, "something ran twice");
   for (const [name, isAcknowledged] of started) {
     const found = all.filter((process) => process.name === name);

@@ -32,6 +32,9 @@ export type Ask = { headers?: Record<string, string>; body?: Buffer | string | R
 export const stateKey = new SealKey(Buffer.alloc(32, 7));
 export const log = createLogger("silent");
 
+/** Of a sandbox that is served by one program after another. */
+export type ServeOptions = { startCount?: number; multipartTtlMs?: number };
+
 /** The guest a sandbox is served from; disposing ends it, where it is the sandbox's own. */
 type GuestSource = AsyncDisposable & { open(): Promise<GuestConnection>; pid?: number };
 
@@ -40,6 +43,8 @@ export class TestSandbox implements AsyncDisposable {
   readonly stateDir: string;
   readonly workingDir: string;
   readonly homeDir: string;
+  /** Where parts of uploads lie: not the place in `/tmp`, which the sandboxes of all tests would share. */
+  readonly multipartRoot: string;
   awakeCount = 0;
   touches = 0;
   upgradeCount = 0;
@@ -47,17 +52,21 @@ export class TestSandbox implements AsyncDisposable {
   inits: InitSource = shippedInit();
   /** Raised by a test that plays another start of the machine. */
   startCount = 0;
+  readonly #multipartTtlMs: number | undefined;
   readonly #guest: GuestSource;
   readonly #server: Server;
   #api: SandboxApi | undefined;
   #session: SandboxSession | undefined;
   #connection: GuestConnection | undefined;
 
-  private constructor(directory: string, guest: GuestSource) {
+  private constructor(directory: string, guest: GuestSource, { startCount = 0, multipartTtlMs }: ServeOptions) {
     this.directory = directory;
+    this.startCount = startCount;
+    this.#multipartTtlMs = multipartTtlMs;
     this.stateDir = join(directory, "state");
     this.workingDir = join(directory, "work");
     this.homeDir = join(directory, "home");
+    this.multipartRoot = join(directory, "multipart-uploads");
     for (const path of [this.stateDir, this.workingDir, this.homeDir]) mkdirSync(path, { recursive: true });
     this.#guest = guest;
     this.#server = createServer((request, response) => {
@@ -81,16 +90,16 @@ export class TestSandbox implements AsyncDisposable {
   }
 
   /** Serves what another program may have served before: the directory and the guest belong to the caller. */
-  static serve(directory: string, socketPath: string): Promise<TestSandbox> {
+  static serve(directory: string, socketPath: string, options: ServeOptions = {}): Promise<TestSandbox> {
     const onLost = (reason: string): never => {
       throw new Error(`the guest was lost: ${reason}`);
     };
     const open = (): Promise<GuestConnection> => openGuest({ socketPath, log, onLost });
-    return TestSandbox.#serve(directory, { open, [Symbol.asyncDispose]: async () => undefined });
+    return TestSandbox.#serve(directory, { open, [Symbol.asyncDispose]: async () => undefined }, options);
   }
 
-  static async #serve(directory: string, guest: GuestSource): Promise<TestSandbox> {
-    const sandbox = new TestSandbox(directory, guest);
+  static async #serve(directory: string, guest: GuestSource, options: ServeOptions = {}): Promise<TestSandbox> {
+    const sandbox = new TestSandbox(directory, guest, options);
     await new Promise<void>((resolve) => sandbox.#server.listen(0, "127.0.0.1", resolve));
     await sandbox.open();
     return sandbox;
@@ -121,6 +130,8 @@ export class TestSandbox implements AsyncDisposable {
       commit: "c0ffee",
       startedAt: new Date(),
       inits: this.inits,
+      multipartTtlMs: this.#multipartTtlMs,
+      multipartRoot: this.multipartRoot,
     });
     const connection = await this.#guest.open();
     const machine: Machine = {

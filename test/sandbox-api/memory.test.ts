@@ -1,36 +1,27 @@
 // Large bodies pass through the daemon without staying in it.
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { type IncomingMessage, request } from "node:http";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { json } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { after, before, type TestContext, test } from "node:test";
 import { formEnd, formHeaders, partHead } from "./form.ts";
+import { SpawnedSandbox } from "./spawned-sandbox.ts";
 
 const mib = 1024 * 1024;
 const growthMaxBytes = 64 * mib;
-let daemon: ChildProcess;
-let port: number;
-let workingDir: string;
+let sandbox: SpawnedSandbox;
 
 before(async () => {
-  const program = join(import.meta.dirname, "sandbox-process.ts");
-  daemon = spawn(process.execPath, [program], { stdio: ["pipe", "pipe", "inherit"] });
-  const [line] = (await once(createInterface({ input: daemon.stdout! }), "line")) as [string];
-  ({ port, workingDir } = JSON.parse(line) as { port: number; workingDir: string });
+  sandbox = await SpawnedSandbox.start();
 });
-after(async () => {
-  daemon.stdin!.end();
-  await once(daemon, "exit");
-});
+after(() => sandbox[Symbol.asyncDispose]());
 
 async function open(method: string, path: string, headers: object, body?: Readable): Promise<IncomingMessage> {
-  const sent = request({ host: "127.0.0.1", port, method, path, headers: { ...headers }, agent: false });
+  const sent = request({ host: "127.0.0.1", port: sandbox.port, method, path, headers: { ...headers }, agent: false });
   const answered = once(sent, "response") as Promise<[IncomingMessage]>;
   if (body === undefined) sent.end();
   else await pipeline(body, sent);
@@ -45,10 +36,10 @@ function memoryOf(pid: number): { peakBytes: number; nowBytes: number } {
 }
 
 async function assertGrowthBounded(context: TestContext, work: () => Promise<void>): Promise<void> {
-  writeFileSync(`/proc/${daemon.pid}/clear_refs`, "5");
-  const { nowBytes } = memoryOf(daemon.pid!);
+  writeFileSync(`/proc/${sandbox.daemonPid}/clear_refs`, "5");
+  const { nowBytes } = memoryOf(sandbox.daemonPid);
   await work();
-  const growthBytes = memoryOf(daemon.pid!).peakBytes - nowBytes;
+  const growthBytes = memoryOf(sandbox.daemonPid).peakBytes - nowBytes;
   context.diagnostic(`the daemon grew by ${(growthBytes / mib).toFixed(1)} MiB`);
   assert.ok(growthBytes < growthMaxBytes, `${growthBytes / mib} MiB`);
 }
@@ -69,7 +60,7 @@ function largeForm(sizeMb: number): Readable {
 async function upload(name: string, sizeMb: number): Promise<void> {
   const response = await open("PUT", `/filesystem/${name}`, formHeaders, largeForm(sizeMb));
   assert.equal(response.statusCode, 200, JSON.stringify(await json(response)));
-  assert.equal(statSync(join(workingDir, name)).size, sizeMb * mib);
+  assert.equal(statSync(join(sandbox.workingDir, name)).size, sizeMb * mib);
 }
 
 async function download(name: string, sizeMb: number, accept: string): Promise<void> {

@@ -15,7 +15,6 @@ import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
 import { after, before, suite, test } from "node:test";
 import type { MultipartUpload, UploadedPart } from "../../src/contract/sandbox-api/multipart.ts";
-import { partsRoot } from "../../src/sandbox-api/uploads/uploads.ts";
 import { eventually } from "../eventually.ts";
 import { form, formEnd, formHeaders, partHead } from "./form.ts";
 import { type Answer, TestSandbox } from "./harness.ts";
@@ -31,7 +30,7 @@ const unknownId = "00000000-0000-4000-8000-000000000000";
 const md5 = (bytes: Buffer): string => createHash("md5").update(bytes).digest("hex");
 const target = (name: string): string => join(sandbox.workingDir, name);
 const partFiles = (uploadId: string): string[] => {
-  return existsSync(`${partsRoot}/${uploadId}`) ? readdirSync(`${partsRoot}/${uploadId}`) : [];
+  return existsSync(`${sandbox.multipartRoot}/${uploadId}`) ? readdirSync(`${sandbox.multipartRoot}/${uploadId}`) : [];
 };
 
 async function initiate(name: string, json?: object): Promise<string> {
@@ -144,7 +143,7 @@ suite("the whole way", () => {
     const answer = await abort(uploadId);
     const message = "Multipart upload aborted successfully";
     assert.deepEqual([answer.status, answer.json], [200, { message, path: target("aborted.bin") }]);
-    assert.ok(!existsSync(`${partsRoot}/${uploadId}`));
+    assert.ok(!existsSync(`${sandbox.multipartRoot}/${uploadId}`));
     assert.ok(!existsSync(target("aborted.bin")));
     assertError(await abort(uploadId), 404);
     assertError(await part(uploadId, 1, bytesOf("x")), 404);
@@ -235,7 +234,7 @@ suite("parts inside the sandbox", () => {
       writeFileSync(target("kept.bin"), "old");
       const uploadId = await initiate("kept.bin");
       const named = await upload(uploadId, 1, bytesOf("new"));
-      tamper(`${partsRoot}/${uploadId}/${partFiles(uploadId)[0]}`);
+      tamper(`${sandbox.multipartRoot}/${uploadId}/${partFiles(uploadId)[0]}`);
       assertError(await complete(uploadId, [named]), 400, /Part 1 .* inside the sandbox/);
       assert.equal(readFileSync(target("kept.bin"), "utf8"), "old");
       assert.equal((await abort(uploadId)).status, 200);
@@ -322,7 +321,7 @@ suite("abandoned uploads", () => {
         [fresh],
       ),
     );
-    assert.ok(!existsSync(`${partsRoot}/${old}`) && !existsSync(record));
+    assert.ok(!existsSync(`${sandbox.multipartRoot}/${old}`) && !existsSync(record));
     await abort(fresh);
   });
 
@@ -373,7 +372,7 @@ suite("restarts", () => {
       await sandbox.close();
       const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
       writeFileSync(record, `${readFileSync(record, "utf8")}{"kind":"completing","sizeBytes":100000}\n`);
-      rmSync(`${partsRoot}/${uploadId}`, { recursive: true });
+      rmSync(`${sandbox.multipartRoot}/${uploadId}`, { recursive: true });
       writeFileSync(target("unheard.bin"), content);
       await sandbox.open();
       assert.equal((await complete(uploadId, named)).status, status);

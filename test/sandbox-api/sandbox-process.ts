@@ -1,15 +1,8 @@
-// Runs a test sandbox as a program of its own, so that it can be measured and killed; prints where it is. With a directory and the
-// socket of a guest as arguments it serves those.
-import { TestSandbox } from "./harness.ts";
+// Serves a test sandbox as a program of its own until it is killed; its arguments are a directory, the socket of a guest, and options.
+import { type ServeOptions, TestSandbox } from "./harness.ts";
 
-const [directory, socketPath] = process.argv.slice(2);
-const isOwn = directory === undefined || socketPath === undefined;
-const sandbox = isOwn ? await TestSandbox.start() : await TestSandbox.serve(directory, socketPath);
-process.stdout.write(`${JSON.stringify({ port: sandbox.port, workingDir: sandbox.workingDir })}\n`);
-process.stdin.resume();
-process.stdin.once("end", () => {
-  sandbox[Symbol.asyncDispose]().then(
-    () => process.exit(0),
-    () => process.exit(1),
-  );
-});
+const [directory, socketPath, options] = process.argv.slice(2) as [string, string, string];
+const sandbox = await TestSandbox.serve(directory, socketPath, JSON.parse(options) as ServeOptions);
+process.stdout.write(`${JSON.stringify({ port: sandbox.port })}\n`);
+// Whoever started it has gone, however that went: nobody else would end it.
+process.stdin.resume().once("end", () => process.exit(1));

@@ -12,8 +12,7 @@ import type { GuestFiles, Machine } from "../machine.ts";
 import { consistsOf, verifyParts } from "./part-content.ts";
 import { type StoredPart, UploadJournal, type UploadRecord, uploadIdPattern } from "./upload-journal.ts";
 
-/** Where parts lie inside the sandbox. */
-export const partsRoot = "/tmp/multipart-uploads";
+const partsRootDefault = "/tmp/multipart-uploads";
 export const openUploadsMax = 1_000;
 export const storedPartsMax = 40_000;
 /** How long an upload may lie without another part coming. */
@@ -23,6 +22,8 @@ const collectIntervalMaxMs = 10 * 60_000;
 const completedMax = 100;
 
 type Upload = UploadRecord & {
+  /** Where its parts lie inside the sandbox. */
+  partsDirectory: string;
   /** Set while it is completed or aborted: nothing else may touch it. */
   ending: "complete" | "abort" | undefined;
   receiving: Set<Promise<unknown>>;
@@ -33,8 +34,14 @@ type Upload = UploadRecord & {
   activeAtMs: number;
 };
 
+export type UploadsOptions = {
+  ttlMs?: number | undefined;
+  partsRoot?: string | undefined;
+};
+
 export class Uploads {
   readonly #machine: Machine;
+  readonly #partsRoot: string;
   readonly #ttlMs: number;
   readonly #journal: UploadJournal;
   readonly #uploads = new Map<string, Upload>();
@@ -42,11 +49,12 @@ export class Uploads {
   /** Completions read what they publish: one at a time. */
   #publishing: Promise<unknown> = Promise.resolve();
 
-  constructor(machine: Machine, { ttlMs = uploadTtlDefaultMs }: { ttlMs?: number } = {}) {
+  constructor(machine: Machine, { ttlMs = uploadTtlDefaultMs, partsRoot = partsRootDefault }: UploadsOptions = {}) {
     const directory = join(machine.stateDir, "uploads");
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     this.#machine = machine;
     this.#ttlMs = ttlMs;
+    this.#partsRoot = partsRoot;
     this.#journal = new UploadJournal(directory);
     for (const record of this.#journal.load()) this.#add(record);
     this.#forgetOldCompleted();
@@ -158,8 +166,8 @@ export class Uploads {
   /** Of the sandbox's users only the one that serves files may look into it. */
   async #makeDirectory(upload: Upload): Promise<void> {
     const { files } = this.#machine.guest;
-    await files.makeDirectory(partsRoot, 0o700);
-    await files.makeDirectory(partsDirectory(upload), 0o700);
+    await files.makeDirectory(this.#partsRoot, 0o700);
+    await files.makeDirectory(upload.partsDirectory, 0o700);
     upload.hasDirectory = true;
   }
 
@@ -167,7 +175,7 @@ export class Uploads {
     const { files } = this.#machine.guest;
     const wasInterrupted = upload.completing !== undefined;
     try {
-      await verifyParts(files, partsDirectory(upload), parts);
+      await verifyParts(files, upload.partsDirectory, parts);
       const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
       this.#journal.append(upload.uploadId, { kind: "completing", sizeBytes });
       upload.completing = { sizeBytes };
@@ -188,7 +196,7 @@ export class Uploads {
 
   async #removeParts(upload: Upload): Promise<void> {
     try {
-      await this.#machine.guest.files.remove(partsDirectory(upload), { recursive: true });
+      await this.#machine.guest.files.remove(upload.partsDirectory, { recursive: true });
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== "not_found") throw error;
     }
@@ -231,6 +239,7 @@ export class Uploads {
     const times = [record.initiatedAt, ...[...record.parts.values()].map(({ uploadedAt }) => uploadedAt)];
     const upload = {
       ...record,
+      partsDirectory: `${this.#partsRoot}/${record.uploadId}`,
       ending: undefined,
       receiving: new Set<Promise<unknown>>(),
       stop: new AbortController(),
@@ -278,12 +287,8 @@ async function writeMeasured(
   return { etag: md5.digest("hex"), sizeBytes };
 }
 
-function partsDirectory({ uploadId }: UploadRecord): string {
-  return `${partsRoot}/${uploadId}`;
-}
-
-function partPath(upload: UploadRecord, file: string): string {
-  return `${partsDirectory(upload)}/${file}`;
+function partPath({ partsDirectory }: Upload, file: string): string {
+  return `${partsDirectory}/${file}`;
 }
 
 function chooseParts(upload: UploadRecord, named: CompleteRequest["parts"]): StoredPart[] {
