@@ -105,7 +105,7 @@ export const PreviewToken = Type.Object(
       workspace: Type.String(),
     }),
     spec: Type.Object({
-      /** Only in the answer that makes it: nobody can be shown it again. */
+      /** For callers who may make tokens; those of before values were kept have none. */
       token: Type.Optional(Type.String()),
       expiresAt: Type.Optional(Type.String()),
       expired: Type.Boolean(),
@@ -193,7 +193,7 @@ export const deleteSandboxPreview = endpoint({
 export const listSandboxPreviewTokens = endpoint({
   method: "GET",
   path: "/sandboxes/:sandboxName/previews/:previewName/tokens",
-  summary: "List a preview's tokens without their values, newest first",
+  summary: "List a preview's tokens, newest first; with their values for callers with the scope `sandboxes:update`",
   tag,
   scope: "sandboxes:get",
   params: PreviewParams,
@@ -203,7 +203,7 @@ export const listSandboxPreviewTokens = endpoint({
 export const createSandboxPreviewToken = endpoint({
   method: "POST",
   path: "/sandboxes/:sandboxName/previews/:previewName/tokens",
-  summary: "Create a token for a preview; its value is in this answer only",
+  summary: "Create a token for a preview",
   tag,
   scope: "sandboxes:update",
   params: PreviewParams,

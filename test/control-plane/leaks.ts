@@ -11,7 +11,7 @@ const secretMaps = new Set(["secret", "secrets"]);
 
 export class LeakWatch {
   readonly #secrets = new Set<string>();
-  readonly #answers: { to: string; text: string }[] = [];
+  readonly #answers: { to: string; text: string; given: ReadonlySet<string> }[] = [];
 
   /** Remembers what a request put in and an answer gave out. */
   saw(method: string, path: string, { body, key }: CallOptions, answer: Answer): void {
@@ -20,11 +20,12 @@ export class LeakWatch {
     if (typeof key === "string") this.#add(key);
     const given = new Set<string>();
     collectTexts(answer.body, given);
-    // A secret handed out once stands in the answer that hands it out.
-    const isHandedOut = given.size > 0;
     for (const secret of given) this.#add(secret);
-    if (isHandedOut || path.includes("show_secrets=true")) return;
-    this.#answers.push({ to: `${method} ${path} (${before})`, text: answer.text });
+    if (path.includes("show_secrets=true")) return;
+    // A secret stands in the answer that hands it out, but for tokens of previews, which only their own operations hand out.
+    const isOfTokens = /^(?:GET|POST) \/v0\/sandboxes\/[^/]+\/previews\/[^/]+\/tokens$/.test(`${method} ${path}`);
+    if (!isOfTokens) for (const secret of given) if (secret.startsWith("pt_")) given.delete(secret);
+    this.#answers.push({ to: `${method} ${path} (${before})`, text: answer.text, given });
   }
 
   check({ stored, logged }: { stored: Buffer; logged: string }): void {
@@ -34,7 +35,7 @@ export class LeakWatch {
       assert.ok(!text.includes(raw), `what is stored has the secret ${secret}`);
       const escaped = JSON.stringify(secret).slice(1, -1);
       assert.ok(!logged.includes(escaped), `the log has the secret ${secret}`);
-      const answer = this.#answers.find((each) => each.text.includes(escaped));
+      const answer = this.#answers.find(({ given, text }) => !given.has(secret) && text.includes(escaped));
       assert.equal(answer?.to, undefined, `an answer has the secret ${secret}`);
     }
   }

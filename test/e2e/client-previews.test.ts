@@ -166,11 +166,60 @@ test("a session does everything inside the sandbox and nothing outside it", asyn
     listed.map(({ name }) => name),
     [session.name],
   );
-  assert.equal(new Date(listed[0]!.expiresAt).getTime(), session.expiresAt.getTime());
+  assert.deepEqual(
+    [new Date(listed[0]!.expiresAt).getTime(), listed[0]!.token, listed[0]!.url],
+    [session.expiresAt.getTime(), session.token, session.url],
+  );
   await sandbox.sessions.delete(session.name);
   await socket.closed;
   assert.equal((await fetch(`${session.url}/process`, { headers })).status, 404);
   assert.deepEqual(await sandbox.sessions.list(), []);
+});
+
+test("sessions are found again with what opens them, and replaced when they are about to end", async () => {
+  const first = await sandbox.sessions.create({ expiresAt: hour() });
+  const { token, url, expiresAt } = await sandbox.sessions.get(first.name);
+  assert.deepEqual([token, url, new Date(expiresAt).getTime()], [first.token, first.url, first.expiresAt.getTime()]);
+  const same = await sandbox.sessions.createIfExpired({}, 60_000);
+  assert.deepEqual([same.name, same.token], [first.name, first.token]);
+  const visitor = await client.SandboxInstance.fromSession({ ...same, expiresAt: new Date(same.expiresAt) });
+  await visitor.fs.write("/app/from-session", "kept");
+  const ran = await visitor.process.exec({ command: "cat /app/from-session", waitForCompletion: true });
+  assert.deepEqual([ran.exitCode, ran.stdout], [0, "kept"]);
+  assert.equal(await visitor.fs.read("/app/from-session"), "kept");
+
+  const next = await sandbox.sessions.createIfExpired({ expiresAt: new Date(Date.now() + 7_200_000) }, 5_400_000);
+  assert.notEqual(next.token, first.token);
+  assert.equal((await fetch(`${first.url}/process?bl_preview_token=${first.token}`)).status, 404);
+  const renewed = await client.SandboxInstance.fromSession({ ...next, expiresAt: new Date(next.expiresAt) });
+  assert.equal(await renewed.fs.read("/app/from-session"), "kept");
+  for (const { name } of await sandbox.sessions.list()) await sandbox.sessions.delete(name);
+  assert.deepEqual(await sandbox.sessions.list(), []);
+  const made = await sandbox.sessions.createIfExpired();
+  assert.equal((await sandbox.sessions.get(made.name)).token, made.token);
+  await sandbox.sessions.delete(made.name);
+  await assert.rejects(sandbox.sessions.get(made.name), { code: 404 });
+});
+
+test("tokens are listed with their values, and each is deleted by its value alone", async () => {
+  const preview = await sandbox.previews.createIfNotExists({
+    metadata: { name: "tokens" },
+    spec: { port: 8000, public: false },
+  });
+  const tokens = [await preview.tokens.create(hour())];
+  // The client names tokens by the millisecond.
+  await eventually(async () => void tokens.push(await preview.tokens.create(hour())));
+  const found = await sandbox.previews.get("tokens");
+  const values = (await found.tokens.list()).map(({ value }) => value);
+  assert.deepEqual(values.toSorted(), tokens.map(({ value }) => value).toSorted());
+  await found.tokens.delete(values[0]!);
+  const status = async (value: string) => (await fetch(`${found.spec.url}/?bl_preview_token=${value}`)).status;
+  assert.deepEqual(await Promise.all(values.map(status)), [401, 200]);
+  assert.deepEqual(
+    (await found.tokens.list()).map(({ value, expired }) => [value, expired]),
+    [[values[1], false]],
+  );
+  await sandbox.previews.delete("tokens");
 });
 
 test("a preview ends when its time is over, also for what is open", async () => {

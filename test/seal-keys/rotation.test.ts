@@ -56,10 +56,15 @@ test("everything is sealed anew, and the old key opens nothing any more", async 
   await server.call("POST", "/v0/integrations/connections", {
     body: { metadata: { name: "c" }, spec: { secret: { token: "connection-secret-value" } } },
   });
+  const previews = "/v0/sandboxes/a/previews";
+  await server.call("POST", previews, { body: { metadata: { name: "p" }, spec: { port: 443 } } });
+  const { token } = (await server.call("POST", `${previews}/p/tokens`, { body: { metadata: { name: "t" } } })).body
+    .spec;
   const ended = await rotate(server);
   assert.equal(ended.rotation.phase, "done");
   assert.notEqual(ended.keyId, keyId);
-  assert.ok(ended.rotation.resealed >= 3);
+  assert.ok(ended.rotation.resealed >= 4);
+  assert.equal((await server.call("GET", `${previews}/p/tokens`)).body[0].spec.token, token);
   assert.deepEqual(await oldTexts(server), []);
   assert.equal(await secretOf(server, "a"), "value-a");
   const [row] = await server.query<{ id: string; sealed_envs: string }>("select id, sealed_envs from sandboxes");

@@ -13,6 +13,7 @@ import * as featuresAndPolicies from "./migrations/0010-features-and-policies.ts
 import * as lists from "./migrations/0011-lists.ts";
 import * as generation from "./migrations/0012-generation.ts";
 import * as previews from "./migrations/0013-previews.ts";
+import * as previewTokenValues from "./migrations/0014-preview-token-values.ts";
 import type { Tables } from "./tables.ts";
 
 const migrations: Record<string, Migration> = {
@@ -27,6 +28,7 @@ const migrations: Record<string, Migration> = {
   "0011-lists": lists as Migration,
   "0012-generation": generation as Migration,
   "0013-previews": previews as Migration,
+  "0014-preview-token-values": previewTokenValues as Migration,
 };
 
 /** Each migration runs in a transaction; a database that is newer than this program is refused. */

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "../../core/log.ts";
 import { startLoop } from "../../core/loop.ts";
+import type { SealKey } from "../../core/seal.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import type { Database } from "../db/database.ts";
 import { createPreviewDirectory, type PreviewDirectory } from "./directory.ts";
@@ -13,6 +14,7 @@ import { createTokenStore } from "./token-store.ts";
 export type PreviewParts = {
   config: ControlPlaneConfig;
   database: Database;
+  sealKey: SealKey;
   log: Logger;
   opened: AsyncDisposableStack;
   getSandboxId: PreviewServiceOptions["getSandboxId"];
@@ -27,11 +29,11 @@ export type Previews = {
 
 const purgeRoundsMax = 100;
 
-export function openPreviews({ config, database, log, opened, getSandboxId }: PreviewParts): Previews {
+export function openPreviews({ config, database, sealKey, log, opened, getSandboxId }: PreviewParts): Previews {
   const { address, region, reconcileIntervalMs: intervalMs } = config;
   const store = createPreviewStore(database);
   const tokens = createTokenStore(database);
-  const service = new PreviewService({ store, tokens, getSandboxId, address, region });
+  const service = new PreviewService({ store, tokens, sealKey, getSandboxId, address, region });
   const loop = opened.use(
     startLoop({
       name: "expired previews",

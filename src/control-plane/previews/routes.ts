@@ -22,10 +22,14 @@ export function mountPreviews(app: FastifyInstance, service: PreviewService): vo
   implement(app, getSandboxPreview, ({ params }, request) => service.get(callerOf(request), params));
   implement(app, updateSandboxPreview, ({ params, body }, request) => service.update(callerOf(request), params, body));
   implement(app, deleteSandboxPreview, ({ params }, request) => service.delete(callerOf(request), params));
-  implement(app, listSandboxPreviewTokens, ({ params }, request) => service.listTokens(callerOf(request), params));
-  implement(app, createSandboxPreviewToken, ({ params, body }, request) =>
-    service.createToken(callerOf(request), params, body),
-  );
+  implement(app, listSandboxPreviewTokens, ({ params }, request, reply) => {
+    reply.header("cache-control", "no-store");
+    return service.listTokens(callerOf(request), params);
+  });
+  implement(app, createSandboxPreviewToken, ({ params, body }, request, reply) => {
+    reply.header("cache-control", "no-store");
+    return service.createToken(callerOf(request), params, body);
+  });
   implement(app, deleteSandboxPreviewToken, ({ params }, request) =>
     service.deleteToken(callerOf(request), params, params.tokenName),
   );

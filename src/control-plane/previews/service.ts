@@ -1,16 +1,25 @@
 // Rules for previews and their tokens.
 import type { AddressSettings } from "../../contract/address.ts";
-import type { Preview, PreviewInput, PreviewToken, PreviewTokenInput } from "../../contract/preview.ts";
+import {
+  createSandboxPreviewToken,
+  type Preview,
+  type PreviewInput,
+  type PreviewToken,
+  type PreviewTokenInput,
+} from "../../contract/preview.ts";
 import { formatPreviewLabel, formatPreviewUrl } from "../../contract/preview-address.ts";
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import { isName } from "../../core/names.ts";
+import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
+import { covers } from "../auth/scopes.ts";
 import { generateSecret, hashSecret } from "../auth/secrets.ts";
 import { draftPreview, readFuture } from "./draft.ts";
 import { appendEvent, type PreviewRecord, presentPreview, presentToken } from "./record.ts";
 import type { PreviewStore } from "./store.ts";
 import { type TokenStore, tokensPerPreviewMax } from "./token-store.ts";
+import { openTokenValue, sealTokenValue } from "./token-value.ts";
 
 /** Changes of one preview at the same moment follow each other; more than this in a row is no accident. */
 const changeAttemptsMax = 10;
@@ -18,6 +27,7 @@ const changeAttemptsMax = 10;
 export type PreviewServiceOptions = {
   store: PreviewStore;
   tokens: TokenStore;
+  sealKey: SealKey;
   /** The id of the record that has the name; throws when none does. */
   getSandboxId: (caller: Caller, sandboxName: string) => Promise<string>;
   address: AddressSettings;
@@ -29,13 +39,15 @@ type Named = { sandboxName: string; previewName: string };
 export class PreviewService {
   readonly #store: PreviewStore;
   readonly #tokens: TokenStore;
+  readonly #sealKey: SealKey;
   readonly #getSandboxId: PreviewServiceOptions["getSandboxId"];
   readonly #address: AddressSettings;
   readonly #region: string;
 
-  constructor({ store, tokens, getSandboxId, address, region }: PreviewServiceOptions) {
+  constructor({ store, tokens, sealKey, getSandboxId, address, region }: PreviewServiceOptions) {
     this.#store = store;
     this.#tokens = tokens;
+    this.#sealKey = sealKey;
     this.#getSandboxId = getSandboxId;
     this.#address = address;
     this.#region = region;
@@ -108,10 +120,14 @@ export class PreviewService {
     return { ...this.#present(record, caller, named.sandboxName), status: "TERMINATED" };
   }
 
+  /** With the values for those who may make tokens: whoever may only read a sandbox must not come to run programs in it. */
   async listTokens(caller: Caller, named: Named): Promise<PreviewToken[]> {
     const { id } = await this.#getRecord(caller, named);
     const place = { ...named, workspace: caller.workspace };
-    return (await this.#tokens.list(id)).map((row) => presentToken(row, named.previewName, place));
+    const maySee = covers(caller.scopes, createSandboxPreviewToken.scope);
+    return (await this.#tokens.list(id)).map((row) =>
+      presentToken(row, named.previewName, place, maySee ? openTokenValue(this.#sealKey, row) : undefined),
+    );
   }
 
   async createToken(caller: Caller, named: Named, { metadata, spec }: PreviewTokenInput): Promise<PreviewToken> {
@@ -124,6 +140,7 @@ export class PreviewService {
       preview_id: id,
       name: metadata.name,
       token_hash: hashSecret(value),
+      sealed_value: sealTokenValue(this.#sealKey, id, metadata.name, value),
       expires_at: expires === undefined ? null : new Date(readFuture("spec.expiresAt", expires, now)).toISOString(),
       created_at: new Date(now).toISOString(),
       created_by: caller.principalName,

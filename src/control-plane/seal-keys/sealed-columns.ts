@@ -3,6 +3,7 @@
 import { secretOf } from "../integrations/record.ts";
 import { payloadOf } from "../oauth/adapter.ts";
 import { signingKeyOf } from "../oauth/signing-keys.ts";
+import { tokenValueOf } from "../previews/token-value.ts";
 import { envsOf } from "../sandboxes/environment.ts";
 import { answerOf } from "../sandboxes/replays.ts";
 
@@ -39,5 +40,11 @@ export const sealedColumns: readonly SealedColumn[] = [
     column: "sealed_payload",
     keys: ["model", "id"],
     recordIdOf: (row) => payloadOf(row.model!, row.id!),
+  },
+  {
+    table: "preview_tokens",
+    column: "sealed_value",
+    keys: ["preview_id", "name"],
+    recordIdOf: (row) => tokenValueOf(row.preview_id!, row.name!),
   },
 ];

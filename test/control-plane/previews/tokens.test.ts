@@ -1,7 +1,9 @@
-// Tokens of previews over HTTP: made and shown once, listed without their value, revoked by value and by name at once.
+// Tokens of previews over HTTP: made, shown to those who may make them and to nobody else, revoked by value and by name at once.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { SealKeys } from "../../../src/core/seal-keys.ts";
 import { type Answer, type Server, startServer } from "../harness.ts";
+import { addPerson, addWorkspace } from "../people.ts";
 
 let server: Server;
 let label: string;
@@ -21,7 +23,7 @@ const create = (name: string, expiresAt?: string): Promise<Answer> =>
   server.call("POST", base, { body: { metadata: { name }, spec: { expiresAt } } });
 const opens = (token: string) => server.controlPlane.directory.verifyPreviewToken(previewId, token);
 
-test("a token is made, opens its preview and no other, and its value is never shown again", async () => {
+test("a token is made, opens its preview and no other, and its value is shown again to who could make one", async () => {
   const made = await create("one", "2099-01-01T00:00:00+01:00");
   assert.equal(made.status, 200, made.text);
   const { token, expiresAt, expired } = made.body.spec;
@@ -33,9 +35,66 @@ test("a token is made, opens its preview and no other, and its value is never sh
   const listed = await server.call("GET", base);
   assert.deepEqual(
     listed.body.map(({ spec }: { spec: object }) => spec),
-    [{ expiresAt, expired: false }],
+    [{ token, expiresAt, expired: false }],
+  );
+  assert.deepEqual(
+    [made, listed].map(({ headers }) => headers.get("cache-control")),
+    ["no-store", "no-store"],
   );
   assert.equal((await create("one")).status, 409);
+});
+
+/** A key of the first administrator's with these scopes alone. */
+async function keyWith(...granted: string[]): Promise<string> {
+  const [user] = await server.query<{ id: string }>("select id from users where name = 'admin'");
+  const [workspace] = await server.query<{ id: string }>("select id from workspaces where name = 'main'");
+  const order = { owner: { user_id: user!.id }, workspaceId: workspace!.id, createdBy: "admin", granted };
+  return (await server.controlPlane.identity.apiKeys.create(order, {})).apiKey;
+}
+
+test("a token's value is shown with the scope that makes tokens, whatever the role, and without it by no operation", async () => {
+  const { token } = (await create("shown")).body.spec;
+  const member = await addPerson(server, "member");
+  for (const key of [await keyWith("sandboxes:get", "sandboxes:update"), member.apiKey, server.apiKey]) {
+    assert.ok((await server.call("GET", base, { key })).text.includes(token));
+  }
+  const reader = await keyWith("sandboxes:get", "sandboxes:list", "sandboxes:create", "sandboxes:delete");
+  const listed = await server.call("GET", base, { key: reader });
+  assert.equal(listed.status, 200);
+  assert.ok(listed.body.some(({ metadata }: { metadata: { name: string } }) => metadata.name === "shown"));
+  assert.doesNotMatch(listed.text, /pt_/);
+  assert.ok(listed.body.every(({ spec }: { spec: object }) => !("token" in spec)));
+  const outsider = await addPerson(server, "outsider", { role: "none" });
+  await addWorkspace(server, "elsewhere");
+  const headers = { "x-blaxel-workspace": "elsewhere" };
+  assert.equal((await server.call("GET", base, { headers })).status, 404);
+  for (const [key, status] of [
+    [await keyWith("sandboxes:update"), 403],
+    [outsider.apiKey, 403],
+    [null, 401],
+  ] as const) {
+    const answer = await server.call("GET", base, { key });
+    assert.equal(answer.status, status, answer.text);
+    assert.doesNotMatch(answer.text, /pt_/);
+  }
+});
+
+test("a token from before values were kept opens its preview and has no value; one of another name has not its", async () => {
+  const { token } = (await create("old")).body.spec;
+  const shownOf = async (name: string): Promise<unknown> => {
+    const { body } = await server.call("GET", base);
+    return body.find(({ metadata }: { metadata: { name: string } }) => metadata.name === name)?.spec.token;
+  };
+  assert.equal(await shownOf("old"), token);
+  await server.query("update preview_tokens set sealed_value = null where name = ?", "old");
+  assert.deepEqual([await shownOf("old"), await opens(token)], [undefined, true]);
+  const [row] = await server.query<{ sealed_value: string; token_hash: string }>(
+    "select sealed_value, token_hash from preview_tokens where name = ?",
+    "shown",
+  );
+  const { key } = new SealKeys(server.config.sealKey);
+  assert.throws(() => key.open(row!.sealed_value, `preview-token:${previewId}/old`));
+  assert.match(key.open(row!.sealed_value, `preview-token:${previewId}/shown`), /^pt_/);
 });
 
 test("a token is revoked by its value, as the official client does it, and by its name", async () => {
