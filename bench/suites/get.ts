@@ -51,9 +51,9 @@ export async function benchGet(): Promise<Result[]> {
         unit: "requests/s",
         measured: { best: ownBest },
         baseline: { bare_node_http: otherBest },
-        goal: "at least 0.35x of a bare node:http server",
+        goal: "at least 0.5x of a bare node:http server",
         value: ownBest / otherBest,
-        met: ownBest / otherBest >= 0.35,
+        met: ownBest / otherBest >= 0.5,
       },
     ];
   } finally {

@@ -4,6 +4,7 @@ import { type AllowedMethods, allowedMethodsOf } from "../contract/allowed-metho
 import type { Endpoint } from "../contract/endpoint.ts";
 import { apiVersions, bareListVersion } from "../contract/page.ts";
 import { AppError } from "../core/errors.ts";
+import { type Eventual, proceed } from "../core/eventual.ts";
 import { randomToken } from "../core/ids.ts";
 import type { Logger } from "../core/log.ts";
 import { timingOf } from "../core/timing.ts";
@@ -38,18 +39,18 @@ export type AppOptions = {
 export function createApp({ guard, ...server }: AppOptions): Promise<FastifyInstance> {
   return createServer({
     ...server,
-    admit: async (request) => {
-      await guard(request);
-      request.apiVersion = readApiVersion(request.raw.headers["blaxel-version"]);
-    },
+    admit: (request) =>
+      proceed(guard(request), () => {
+        request.apiVersion = readApiVersion(request.raw.headers["blaxel-version"]);
+      }),
   });
 }
 
 export type ServerOptions = Omit<AppOptions, "guard" | "audit" | "trustedProxies"> & {
   audit?: AuditObserver;
   trustedProxies?: readonly string[];
-  /** Runs before the body is read; throws when the request may not go on. */
-  admit: (request: FastifyRequest) => Promise<void>;
+  /** Runs before the body is read; throws or rejects when the request may not go on. */
+  admit: (request: FastifyRequest) => Eventual<void>;
 };
 
 /** What every surface of the control plane has in common, whoever it lets in. */
@@ -85,24 +86,23 @@ export async function createServer({
   app.decorateRequest("audited", undefined);
   app.setErrorHandler(sendFailure);
   boundRequests(app, { bodyTimeoutMs });
-  app.addHook("onRequest", admit);
-  if (audit !== undefined) {
-    app.addHook("onSend", (request, reply, payload, done) => {
-      // Most requests change nothing and wait for nothing.
-      const recorded = audit.beforeAnswer(request, reply, payload);
-      if (recorded === undefined) done(null, payload);
-      else recorded.then(() => done(null, payload), done);
-    });
-    app.addHook("onResponse", (request, reply, done) => {
-      audit.afterAnswer(request, reply);
-      done();
-    });
-  }
+  app.addHook("onRequest", (request, _reply, done) => {
+    const admitted = admit(request);
+    if (admitted === undefined) done();
+    else admitted.then(() => done(), done);
+  });
   app.addHook("onSend", (request, reply, payload, done) => {
-    reply.header("server-timing", timingOf(request.raw).header()).header("x-request-id", request.id);
-    done(null, payload);
+    const answer = (): void => {
+      reply.header("server-timing", timingOf(request.raw).header()).header("x-request-id", request.id);
+      done(null, payload);
+    };
+    // Most requests change nothing and wait for nothing.
+    const recorded = audit?.beforeAnswer(request, reply, payload);
+    if (recorded === undefined) answer();
+    else recorded.then(answer, done);
   });
   app.addHook("onResponse", (request, reply, done) => {
+    audit?.afterAnswer(request, reply);
     logRequest(log, request, reply);
     done();
   });

@@ -10,13 +10,13 @@ declare module "fastify" {
 }
 
 export const targetMaxLength = 8_192;
+const tooLong = `The path and query have more than ${targetMaxLength} characters.`;
 
 export function boundRequests(app: FastifyInstance, { bodyTimeoutMs }: { bodyTimeoutMs: number }): void {
   app.decorateRequest("bodyTimer", undefined);
   app.addHook("onRequest", (request, _reply, done) => {
     const isLong = (request.raw.url?.length ?? 0) > targetMaxLength;
-    const message = `The path and query have more than ${targetMaxLength} characters.`;
-    done(isLong ? new AppError("target_too_long", message) : undefined);
+    done(isLong ? new AppError("target_too_long", tooLong) : undefined);
   });
   app.addHook("preParsing", (request, _reply, payload, done) => {
     if (hasBody(request)) startTimer(request, bodyTimeoutMs);
@@ -27,7 +27,7 @@ export function boundRequests(app: FastifyInstance, { bodyTimeoutMs }: { bodyTim
     clearTimeout(request.bodyTimer);
     done();
   });
-  app.addHook("onResponse", (request, _reply, done) => {
+  app.addHook("onError", (request, _reply, _error, done) => {
     clearTimeout(request.bodyTimer);
     done();
   });

@@ -1,5 +1,6 @@
 // Collects the phases a request spends its time in and renders them as a Server-Timing header (W3C Server Timing).
 import type { IncomingMessage } from "node:http";
+import type { Eventual } from "./eventual.ts";
 
 /** Phases that answers name. `total` is added when the header is rendered. */
 export type Phase = "auth" | "store" | "claim" | "wake" | "guest" | "proxy";
@@ -7,46 +8,47 @@ export type Phase = "auth" | "store" | "claim" | "wake" | "guest" | "proxy";
 /** Per-request stopwatch; durations in milliseconds. A phase that is entered twice adds up. */
 export class Timing {
   readonly #startedAt = performance.now();
-  readonly #phases = new Map<Phase, number>();
+  /** In the order in which they were first entered. */
+  readonly #phases: { name: Phase; durationMs: number }[] = [];
 
-  add(phase: Phase, durationMs: number): void {
-    this.#phases.set(phase, (this.#phases.get(phase) ?? 0) + durationMs);
+  add(name: Phase, durationMs: number): void {
+    for (const phase of this.#phases) {
+      if (phase.name !== name) continue;
+      phase.durationMs += durationMs;
+      return;
+    }
+    this.#phases.push({ name, durationMs });
   }
 
-  async measure<T>(phase: Phase, work: () => Promise<T>): Promise<T> {
+  measure<T>(phase: Phase, work: () => Promise<T>): Promise<T>;
+  measure<T>(phase: Phase, work: () => Eventual<T>): Eventual<T>;
+  measure<T>(phase: Phase, work: () => Eventual<T>): Eventual<T> {
     const startedAt = performance.now();
+    const stop = (): void => this.add(phase, performance.now() - startedAt);
+    let result: Eventual<T>;
     try {
-      return await work();
-    } finally {
-      this.add(phase, performance.now() - startedAt);
+      result = work();
+    } catch (error) {
+      stop();
+      throw error;
     }
-  }
-
-  measureSync<T>(phase: Phase, work: () => T): T {
-    const startedAt = performance.now();
-    try {
-      return work();
-    } finally {
-      this.add(phase, performance.now() - startedAt);
-    }
+    if (result instanceof Promise) return result.finally(stop);
+    stop();
+    return result;
   }
 
   /** The header's value, e.g. `auth;dur=0.05, wake;dur=0.41, total;dur=1.2`. */
   header(): string {
     let value = "";
-    for (const [phase, durationMs] of this.#phases) value += `${phase};dur=${durationMs.toFixed(3)}, `;
+    for (const { name, durationMs } of this.#phases) value += `${name};dur=${durationMs.toFixed(3)}, `;
     return `${value}total;dur=${(performance.now() - this.#startedAt).toFixed(3)}`;
   }
 }
 
-const timings = new WeakMap<IncomingMessage, Timing>();
+const stopwatch = Symbol("timing");
 
 /** The stopwatch of a request, started when it is first asked for: every server asks on arrival. */
-export function timingOf(request: IncomingMessage): Timing {
-  let timing = timings.get(request);
-  if (timing === undefined) {
-    timing = new Timing();
-    timings.set(request, timing);
-  }
-  return timing;
+export function timingOf(request: IncomingMessage & { [stopwatch]?: Timing }): Timing {
+  request[stopwatch] ??= new Timing();
+  return request[stopwatch];
 }

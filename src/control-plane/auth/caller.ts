@@ -45,9 +45,10 @@ export function requireRole({ role }: Caller, endpoint: Endpoint): void {
 }
 
 /** Throws `forbidden` unless the scopes allow the operation. */
-export function requireScope(scopes: readonly string[], endpoint: Endpoint): void {
-  const wanted = typeof endpoint.scope === "string" ? [endpoint.scope] : endpoint.scope;
-  const missing = wanted.find((scope) => !covers(scopes, scope));
+export function requireScope(scopes: readonly string[], { scope }: Endpoint): void {
+  if (typeof scope === "string" && covers(scopes, scope)) return;
+  const wanted = typeof scope === "string" ? [scope] : scope;
+  const missing = wanted.find((each) => !covers(scopes, each));
   if (missing === undefined) return;
   throw new AppError("forbidden", `This needs the scope ${missing}, which the credential does not have.`, {
     details: { scope: wanted.join(" ") },

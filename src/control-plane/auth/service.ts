@@ -1,6 +1,7 @@
 // Turns a credential into who asks, and resolves the workspace it acts in.
 import { adminScope } from "../../contract/scopes.ts";
 import { AppError } from "../../core/errors.ts";
+import { type Eventual, proceed } from "../../core/eventual.ts";
 import type { Caller, Membership, Principal } from "./caller.ts";
 import { effectiveScopes } from "./scopes.ts";
 import { hashSecret } from "./secrets.ts";
@@ -38,20 +39,25 @@ export class Authentication {
   }
 
   /** Throws `unauthenticated` when the credential is unknown, expired or revoked, or its owner disabled or gone. */
-  async authenticate(credential: string): Promise<Principal> {
+  authenticate(credential: string): Eventual<Principal> {
     if (isToken(credential)) return this.#authenticateToken(credential);
     // Looked up by hash: neither the key nor its timing tells anything. The store keeps answers in memory until a change.
-    const row = await this.#store.findKey(hashSecret(credential));
-    if (row === undefined || row.disabled_at !== null) throw rejected();
-    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw rejected();
-    this.#onKeyUsed(row.key_id);
-    return principalOfKey(row);
+    return proceed(this.#store.findKey(hashSecret(credential)), (row) => {
+      if (row === undefined || row.disabled_at !== null) throw rejected();
+      if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw rejected();
+      this.#onKeyUsed(row.key_id);
+      return principalOfKey(row);
+    });
   }
 
   /** The principal acting in a workspace chosen by name, or in its own or only one. */
-  async enter(principal: Principal, workspace: string | undefined): Promise<Caller> {
+  enter(principal: Principal, workspace: string | undefined): Eventual<Caller> {
     const { home } = principal;
     if (home !== undefined && (workspace === undefined || workspace === home.workspace)) return act(principal, home);
+    return this.#enterOther(principal, workspace);
+  }
+
+  async #enterOther(principal: Principal, workspace: string | undefined): Promise<Caller> {
     if (workspace === undefined) return act(principal, await this.#findOnly(principal));
     const workspaceId = isWorkspaceName(workspace) ? await this.#store.findWorkspaceId(workspace) : undefined;
     if (workspaceId === undefined) throw new AppError("not_found", "There is no such workspace.");
@@ -96,18 +102,17 @@ function act({ principalId, kind, principalName, credentialId, granted }: Princi
   return { principalId, kind, principalName, credentialId, workspaceId, workspace, role, scopes };
 }
 
-function principalOfKey(row: KeyRow): Principal {
+function principalOfKey(row: Readonly<KeyRow>): Principal {
   const { key_id: credentialId, workspace_id: workspaceId, workspace, role } = row;
   const granted = row.scopes === null ? everything : (JSON.parse(row.scopes) as string[]);
   const home =
     workspaceId === null || workspace === null || role === null ? undefined : { workspaceId, workspace, role };
-  const common = { credentialId, granted, home };
   if (row.user_id !== null) {
-    return { principalId: row.user_id, kind: "user", principalName: row.user_name!, ...common };
+    return { principalId: row.user_id, kind: "user", principalName: row.user_name!, credentialId, granted, home };
   }
   if (row.service_account_id === null || home === undefined) throw rejected();
   const principalName = row.service_account_name!;
-  return { principalId: row.service_account_id, kind: "service_account", principalName, ...common };
+  return { principalId: row.service_account_id, kind: "service_account", principalName, credentialId, granted, home };
 }
 
 /** Whether it has the form of a JWT, which no API key has. */

@@ -1,14 +1,15 @@
 // The store as the rest of the control plane sees it: typed queries, prepared hot reads, and a flush before acknowledging.
 import type { Kysely, Transaction } from "kysely";
+import type { Eventual } from "../../core/eventual.ts";
 import type { Tables } from "./tables.ts";
 import type { Transact } from "./transact.ts";
 
 export type Value = string | number | null;
 
-/** Answers at once where the database is in this process, and later where it is a server: always `await` it. */
-export type Eventual<Result> = Result | Promise<Result>;
-
-/** A query on committed data, prepared once; its text keeps to SQL that every supported database has, with `?` for values. */
+/**
+ * A query on committed data, prepared once; its text keeps to SQL that every supported database has, with `?` for values. It answers at once
+ * where the database is in this process, and later where it is a server: always `await` it, or `proceed`.
+ */
 export type PreparedRead<Row> = {
   first(...values: Value[]): Eventual<Row | undefined>;
   all(...values: Value[]): Eventual<Row[]>;

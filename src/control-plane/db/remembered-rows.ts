@@ -1,6 +1,7 @@
 // Rows kept in memory until something is committed: a read transaction costs ten times the query itself, a server another round trip.
 import { BoundedMap } from "../../core/bounded-map.ts";
-import type { Eventual, RememberedRead, Value } from "./database.ts";
+import { type Eventual, proceed } from "../../core/eventual.ts";
+import type { RememberedRead, Value } from "./database.ts";
 
 const rowsMax = 10_000;
 /** Bounds how long a change by another process, an operator's `sqlite3` for example, goes unseen. */
@@ -24,8 +25,7 @@ export function rememberRows<Row>(
         if (version() === before) rows.set(key, { row, version: before, at });
         return row;
       };
-      const answer = read(values);
-      return answer instanceof Promise ? answer.then(remember) : remember(answer);
+      return proceed(read(values), remember);
     },
   };
 }

@@ -1,5 +1,6 @@
 // Queries about what the OAuth server remembers; ids arrive as the hashes they are kept as.
-import type { Database, Eventual } from "../db/database.ts";
+import { type Eventual, proceed } from "../../core/eventual.ts";
+import type { Database } from "../db/database.ts";
 import type { OauthRecordsTable } from "../db/tables/oauth-records.ts";
 
 export type OauthRecord = OauthRecordsTable;
@@ -29,10 +30,8 @@ export function createRecordStore(database: Database) {
   return {
     findBy,
     /** Whether a token's grant still stands and the token itself was not revoked. Grants outlive what is issued under them. */
-    isLive: (grantId: string, tokenId: string): Eventual<boolean> => {
-      const found = live.first(grantId, tokenId);
-      return found instanceof Promise ? found.then((row) => row !== undefined) : found !== undefined;
-    },
+    isLive: (grantId: string, tokenId: string): Eventual<boolean> =>
+      proceed(live.first(grantId, tokenId), (row) => row !== undefined),
     /** What was used once stays used, whatever is written later. */
     async upsert(record: OauthRecord): Promise<void> {
       const { model: _model, id: _id, consumed_at: _consumed, ...changes } = record;

@@ -14,6 +14,7 @@ import {
   updateSandbox,
 } from "../../contract/sandbox.ts";
 import { AppError } from "../../core/errors.ts";
+import { proceed } from "../../core/eventual.ts";
 import { timingOf } from "../../core/timing.ts";
 import { callerOf, failWith } from "../app.ts";
 import type { Failure } from "../failure.ts";
@@ -54,14 +55,16 @@ export function mountSandboxes(app: FastifyInstance, { service, creations, list 
     return reply.send(Readable.from(writeArray(first.value, chunks, serialize)));
   });
 
-  implement(app, getSandbox, async ({ params, query }, request, reply) => {
+  implement(app, getSandbox, ({ params, query }, request, reply) => {
     const caller = callerOf(request);
     const { sandboxName } = params;
     const timing = timingOf(request.raw);
     if (query.show_secrets) return timing.measure("store", () => service.getWithSecrets(caller, sandboxName));
     const serialize = (sandbox: Sandbox): string => reply.serializeInput(sandbox, "200") as string;
-    const text = await timing.measure("store", () => service.getText(caller, sandboxName, serialize));
-    return reply.header("content-type", "application/json; charset=utf-8").send(text);
+    return proceed(
+      timing.measure("store", () => service.getText(caller, sandboxName, serialize)),
+      (text) => reply.header("content-type", "application/json; charset=utf-8").send(text),
+    );
   });
 
   implement(app, getSandboxByExternalId, ({ params, query }, request) =>

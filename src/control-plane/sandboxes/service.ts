@@ -2,6 +2,7 @@
 import type { Sandbox } from "../../contract/sandbox.ts";
 import { allows, statusesThatAllow } from "../../contract/sandbox-status.ts";
 import { AppError } from "../../core/errors.ts";
+import { type Eventual, proceed } from "../../core/eventual.ts";
 import { isExternalId, isName } from "../../core/names.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Incarnations } from "./incarnations.ts";
@@ -32,10 +33,12 @@ export function createSandboxService({ store, incarnations, updates, presenter, 
   };
   return {
     /** The sandbox that has the name, else the last one that had it while its record is kept. */
-    async getText(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): Promise<string> {
-      const text = isName(name) ? await views.find(caller, name, serialize) : undefined;
-      if (text === undefined) throw notFound();
-      return text;
+    getText(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): Eventual<string> {
+      if (!isName(name)) throw notFound();
+      return proceed(views.find(caller, name, serialize), (text) => {
+        if (text === undefined) throw notFound();
+        return text;
+      });
     },
 
     /** The id of the record that holds the name. */

@@ -1,6 +1,7 @@
 // Sandboxes as JSON text, remembered until their record changes: getting one is what clients do most.
 import type { Sandbox } from "../../contract/sandbox.ts";
 import { BoundedMap } from "../../core/bounded-map.ts";
+import { type Eventual, proceed } from "../../core/eventual.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Presenter } from "./present.ts";
 import { isPastRetention, type SandboxRecord } from "./record.ts";
@@ -31,20 +32,30 @@ export function createSandboxViews({ store, presenter }: ViewsOptions) {
     return view;
   };
 
+  const renderNamed = async (
+    caller: Caller,
+    name: string,
+    serialize: (sandbox: Sandbox) => string,
+  ): Promise<View | undefined> => {
+    const record = await store.findByName(caller.workspaceId, name);
+    return record && render(record, caller, serialize);
+  };
+
+  const complete = (view: View | undefined): string | undefined => {
+    if (view === undefined || isPastRetention(view.record, Date.now())) return undefined;
+    return `${view.open},${JSON.stringify(presenter.presentLive(view.record)).slice(1)}`;
+  };
+
   return {
     /** The sandbox of that name with its secrets masked, or undefined. Store and host are asked each time. */
-    async find(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): Promise<string | undefined> {
-      const found = await store.findRevision(caller.workspaceId, name);
-      if (found === undefined) return undefined;
-      let view = views.get(found.id);
-      if (view?.revision !== found.revision) {
+    find(caller: Caller, name: string, serialize: (sandbox: Sandbox) => string): Eventual<string | undefined> {
+      return proceed(store.findRevision(caller.workspaceId, name), (found) => {
+        if (found === undefined) return undefined;
+        const view = views.get(found.id);
+        if (view?.revision === found.revision) return complete(view);
         // By name again: the pages of the database that lead there have just been read, those that lead to an id have not.
-        const record = await store.findByName(caller.workspaceId, name);
-        if (record === undefined) return undefined;
-        view = await render(record, caller, serialize);
-      }
-      if (isPastRetention(view.record, Date.now())) return undefined;
-      return `${view.open},${JSON.stringify(presenter.presentLive(view.record)).slice(1)}`;
+        return renderNamed(caller, name, serialize).then(complete);
+      });
     },
   };
 }
