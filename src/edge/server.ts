@@ -19,6 +19,7 @@ export type EdgeOptions = {
   log: Logger;
   /** For tests; see OpenConnections. */
   recheckIntervalMs?: number;
+  recheckTimeoutMs?: number;
 };
 
 export type Edge = {
@@ -31,7 +32,11 @@ export type Edge = {
 export function createEdge(options: EdgeOptions): Edge {
   const { host, log, isSecure = false } = options;
   const previews = new Previews({ ...options, isSecure });
-  const open = new OpenConnections({ log, intervalMs: options.recheckIntervalMs });
+  const open = new OpenConnections({
+    log,
+    intervalMs: options.recheckIntervalMs,
+    timeoutMs: options.recheckTimeoutMs,
+  });
 
   const asGatewayError = (error: unknown): GatewayError => {
     if (error instanceof GatewayError) return error;

@@ -11,12 +11,16 @@ import { createEdge } from "../../src/edge/server.ts";
 
 type Refusal = "none" | "unauthenticated" | "forbidden" | "unavailable";
 
+/** A credential whose check never ends once `hangs` is set. */
+const hanging = "Bearer hanging";
+
 async function startStreaming() {
-  const state = { refusal: "none" as Refusal, enabled: true, checks: 0 };
+  const state = { refusal: "none" as Refusal, enabled: true, hangs: false, checks: 0 };
   const edge = createEdge({
     directory: {
-      async authorize() {
+      async authorize(credential) {
         state.checks += 1;
+        if (state.hangs && hanging.endsWith(credential)) return await new Promise<never>(() => undefined);
         if (state.refusal !== "none") throw new AppError(state.refusal, "refused");
         return { id: "tester", kind: "user", role: "member", workspace: "main", scopes: ["sandboxes:control"] };
       },
@@ -35,6 +39,7 @@ async function startStreaming() {
     sandboxDomain: undefined,
     log: createLogger("silent"),
     recheckIntervalMs: 10,
+    recheckTimeoutMs: 30,
   });
   const server = createServer((request: IncomingMessage, response: ServerResponse) => edge.handle(request, response));
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => edge.upgrade(request, socket, head));
@@ -43,9 +48,9 @@ async function startStreaming() {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const open = async (upgrades: boolean): Promise<Duplex | IncomingMessage> => {
+  const open = async (upgrades: boolean, authorization = "Bearer key"): Promise<Duplex | IncomingMessage> => {
     const headers = {
-      authorization: "Bearer key",
+      authorization,
       ...(upgrades && { connection: "upgrade", upgrade: "websocket" }),
     };
     const sent = ask({ port, host: "127.0.0.1", path: "/run/main/sandboxes/box/x", headers, agent: false }).end();
@@ -104,3 +109,19 @@ for (const upgrades of [false, true]) {
     connection.destroy();
   });
 }
+
+test("checks that hang stop nobody else's, and not their own for ever", async () => {
+  await using platform = await startStreaming();
+  const stuck = await Promise.all(Array.from({ length: 60 }, () => platform.open(false, hanging)));
+  const other = await platform.open(false);
+  for (const connection of [...stuck, other]) connection.on("error", () => undefined);
+  platform.state.hangs = true;
+  await platform.checked(120);
+  const closed = once(other, "close").catch(() => undefined);
+  platform.state.refusal = "unauthenticated";
+  await closed;
+  assert.ok(stuck.every(({ destroyed }) => !destroyed));
+  const ended = Promise.all(stuck.map((connection) => once(connection, "close").catch(() => undefined)));
+  platform.state.hangs = false;
+  await ended;
+});
