@@ -119,7 +119,7 @@ function readRequestLimits(settings: Settings): RequestLimitsConfig {
   };
 }
 
-function readProxies(settings: Settings): string[] {
+export function readProxies(settings: Settings): string[] {
   const proxies = readList(settings, "CATNAP_TRUSTED_PROXIES", "");
   if (proxies.every(isNetwork)) return proxies;
   const rule = "addresses or networks such as 10.0.0.1 or 10.0.0.0/8, separated by commas";

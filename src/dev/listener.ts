@@ -1,11 +1,12 @@
 // The one HTTP listener of a single-process platform: `/v0`, `/docs` and its OAuth metadata are the control plane's, the rest is traffic to sandboxes.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, BlockList, isIPv4, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { authorizationServerMetadataPath } from "../contract/oauth.ts";
 import { AppError } from "../core/errors.ts";
 import { timingOf } from "../core/timing.ts";
-import { createHttp2Server, isPreface } from "./http2.ts";
+import { createHttp2Server, isPreface } from "./http2/server.ts";
+import { StreamBounds } from "./http2/stream-bounds.ts";
 import {
   isAnswerOwed,
   normalizeTarget,
@@ -14,6 +15,7 @@ import {
   refuseRequest,
   watchAnswer,
 } from "./incoming.ts";
+import type { Tls } from "./tls.ts";
 
 export type Listener = AsyncDisposable & { server: Server; origin: string };
 
@@ -28,18 +30,27 @@ export type Handlers = {
 };
 
 export const listenerLimits = {
+  /** For the head of a request, and before it for the handshake of TLS. */
   headersTimeoutMs: 30_000,
   keepAliveTimeoutMs: 120_000,
-  /** More at once are closed as they come. */
+  /** More at once are closed as they come; streams of HTTP/2 count (http2/stream-bounds.ts). */
   connectionsMax: 10_000,
   /** How long the rest of a body is read and thrown away after its answer: a client that is still sending must get to see it. */
   lateBodyMs: 10_000,
+};
+
+export type ListenerOptions = {
+  /** Undefined: everything is said in the clear. */
+  tls?: Tls | undefined;
+  /** Addresses and networks of proxies, which many callers share. */
+  proxies?: readonly string[];
 };
 
 /** Opens the port before the parts behind it exist, so that the address is known; requests are held until `serve` connects them. */
 export async function openListener(
   listen: string,
   limits = listenerLimits,
+  { tls, proxies = [] }: ListenerOptions = {},
 ): Promise<Listener & { serve(handlers: Handlers): void }> {
   const server = createServer({
     // Uploads take as long as they take; a slow header is an attack, a slow body is a slow line.
@@ -55,11 +66,12 @@ export async function openListener(
   });
   server.maxConnections = limits.connectionsMax;
   const sockets = new Set<Duplex>();
-  server.prependListener("connection", (socket: Socket) => {
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
+  const bounds = new StreamBounds({
+    connectionsMax: limits.connectionsMax,
+    countConnections: () => sockets.size,
+    isProxy: matchNetworks(proxies),
   });
-  offerHttp2(server, limits);
+  acceptConnections(server, { limits, tls, bounds, sockets });
   const address = await listenOn(server, parseListen(listen));
   const started = Promise.withResolvers<Handlers>();
   let handlers: Handlers | undefined;
@@ -88,7 +100,7 @@ export async function openListener(
   server.on("clientError", refuseClient);
   return {
     server,
-    origin: `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`,
+    origin: `${tls === undefined ? "http" : "https"}://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`,
     serve(late) {
       handlers = late;
       started.resolve(late);
@@ -101,14 +113,34 @@ export async function openListener(
   };
 }
 
-/** Whether a connection speaks HTTP/2 is told by its first bytes, once; the HTTP/1 server takes all others as it would have. */
-function offerHttp2(server: Server, { headersTimeoutMs, keepAliveTimeoutMs }: typeof listenerLimits): void {
+type Acceptance = { limits: typeof listenerLimits; tls: Tls | undefined; bounds: StreamBounds; sockets: Set<Duplex> };
+
+function acceptConnections(server: Server, { limits, tls, bounds, sockets }: Acceptance): void {
   const [serveHttp1] = server.listeners("connection").slice(-1) as [(connection: Duplex) => void];
   const serve = serveHttp1.bind(server);
   server.off("connection", serveHttp1);
-  const http2 = createHttp2Server({ serve, idleMs: keepAliveTimeoutMs });
+  const http2 = createHttp2Server({ serve, idleMs: limits.keepAliveTimeoutMs, bounds });
+  const serveHttp2 = (socket: Duplex): void => void http2.emit("connection", socket);
+  const begin =
+    tls?.secure({
+      handshakeTimeoutMs: limits.headersTimeoutMs,
+      // Whoever does not say which protocol is meant means HTTP/1 (RFC 9113, 3.2).
+      onSecure: (socket) => (socket.alpnProtocol === "h2" ? serveHttp2 : serve)(socket),
+    }) ?? lookForPreface({ timeoutMs: limits.headersTimeoutMs, serveHttp1: serve, serveHttp2 });
   server.on("connection", (socket: Socket) => {
-    const timer = setTimeout(() => socket.destroy(), headersTimeoutMs);
+    if (sockets.size + bounds.count >= limits.connectionsMax) return void socket.destroy();
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+    begin(socket);
+  });
+}
+
+type Choice = { timeoutMs: number; serveHttp1: (socket: Duplex) => void; serveHttp2: (socket: Duplex) => void };
+
+/** Whether a connection in the clear speaks HTTP/2 is told by its first bytes, once; the HTTP/1 server takes all others as it would have. */
+function lookForPreface({ timeoutMs, serveHttp1, serveHttp2 }: Choice): (socket: Socket) => void {
+  return (socket) => {
+    const timer = setTimeout(() => socket.destroy(), timeoutMs);
     const giveUp = (): void => void socket.destroy();
     let first: Buffer = Buffer.alloc(0);
     const onReadable = (): void => {
@@ -120,12 +152,23 @@ function offerHttp2(server: Server, { headersTimeoutMs, keepAliveTimeoutMs }: ty
       socket.unshift(first);
       clearTimeout(timer);
       socket.off("readable", onReadable).off("error", giveUp).off("end", giveUp);
-      if (spoken) http2.emit("connection", socket);
-      else serve(socket);
+      if (spoken) serveHttp2(socket);
+      else serveHttp1(socket);
     };
     socket.on("error", giveUp).on("end", giveUp).on("readable", onReadable);
     socket.once("close", () => clearTimeout(timer));
-  });
+  };
+}
+
+function matchNetworks(networks: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = "", bits] = network.split("/");
+    const family = isIPv4(address) ? "ipv4" : "ipv6";
+    list.addSubnet(address, Number(bits ?? (family === "ipv4" ? 32 : 128)), family);
+  }
+  return (address) =>
+    list.check(address.replace(/^::ffff:/, ""), isIPv4(address.replace(/^::ffff:/, "")) ? "ipv4" : "ipv6");
 }
 
 async function listenOn(server: Server, { host, port }: { host: string; port: number }): Promise<AddressInfo> {

@@ -1,7 +1,7 @@
 // The whole platform in one process: what `catnap up` runs and what the end-to-end tests start.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { readControlPlaneConfig } from "../control-plane/config.ts";
+import { readControlPlaneConfig, readProxies } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
 import { readOutgoingConfig } from "../control-plane/outgoing/config.ts";
 import { Outgoing } from "../control-plane/outgoing/outgoing.ts";
@@ -24,6 +24,7 @@ import { listenerLimits, openListener } from "./listener.ts";
 import { lockDataDir } from "./lock.ts";
 import { openOperatorSocket } from "./operator-socket.ts";
 import { projectRoot } from "./project.ts";
+import { openTls, readTlsFiles } from "./tls.ts";
 import { readVersion, type Version } from "./version.ts";
 
 /** Path below which sandboxes answer in the path form of their address. */
@@ -41,7 +42,7 @@ export type PlatformOptions = {
 };
 
 export type Platform = AsyncDisposable & {
-  /** `http://127.0.0.1:4000` */
+  /** `http://127.0.0.1:4000`: where this machine reaches it. */
   url: string;
   dataDir: string;
   region: string;
@@ -63,16 +64,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   mkdirSync(dataDir, { recursive: true, mode: 0o711 });
   const version = readVersion(projectRoot);
 
-  const connectionsMax = readInteger(settings, "CATNAP_CONNECTIONS_MAX", listenerLimits.connectionsMax, {
-    min: 10,
-    max: 1_000_000,
-  });
-
   await using opened = new AsyncDisposableStack();
   opened.use(await lockDataDir(dataDir));
-  const listener = opened.use(
-    await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000", { ...listenerLimits, connectionsMax }),
-  );
+  const { listener, isSecure } = await openFront(settings, opened, log);
   const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
   const sealKeys = new SealKeys(readSealKeySource(settings, join(dataDir, "seal.key")));
   const host = opened.use(
@@ -83,13 +77,15 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     origin: publicOrigin(settings, listener.origin),
     pathPrefix,
   });
+  // A certificate is for the name callers use, and seldom for the address listened on.
+  const url = isSecure ? config.origin : listener.origin;
   const controlPlane = opened.use(
     await openControlPlane({
       config,
       host,
       log,
       sealKeys,
-      saveFirstKey: (apiKey) => saveFirstKey?.(apiKey, { url: listener.origin, dataDir }),
+      saveFirstKey: (apiKey) => saveFirstKey?.(apiKey, { url, dataDir }),
     }),
   );
   await controlPlane.reconcile();
@@ -110,7 +106,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   });
   const stack = opened.move();
   return {
-    url: listener.origin,
+    url,
     dataDir,
     region: config.region,
     workspace: controlPlane.bootstrap.workspace,
@@ -124,6 +120,19 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await stack.disposeAsync();
     },
   };
+}
+
+async function openFront(settings: Settings, opened: AsyncDisposableStack, log: Logger) {
+  const connectionsMax = readInteger(settings, "CATNAP_CONNECTIONS_MAX", listenerLimits.connectionsMax, {
+    min: 10,
+    max: 1_000_000,
+  });
+  const files = readTlsFiles(settings);
+  const tls = files === undefined ? undefined : opened.use(openTls({ files, log }));
+  const proxies = readProxies(settings);
+  const limits = { ...listenerLimits, connectionsMax };
+  const listener = opened.use(await openListener(settings.CATNAP_LISTEN ?? "127.0.0.1:4000", limits, { tls, proxies }));
+  return { listener, isSecure: tls !== undefined };
 }
 
 /** The origin clients use; behind a proxy it is not the one this process listens on. */

@@ -97,13 +97,16 @@ test("a later start does not print the key, and follows a changed address", asyn
 test("flags reach the platform under the names of the variables they mirror", async () => {
   const platform = standIn("http://127.0.0.1:4999");
   const args = ["--listen", "127.0.0.1:4999", "--idle-timeout", "1m", "--data-dir", "/d", "--sandbox-domain", "x.test"];
-  await up(platform, [...args, "--no-self-check"], { env: { CATNAP_LISTEN: "0.0.0.0:1", OTHER: "o" } });
+  const tls = ["--tls-cert", "/c.pem", "--tls-key", "/k.pem"];
+  await up(platform, [...args, ...tls, "--no-self-check"], { env: { CATNAP_LISTEN: "0.0.0.0:1", OTHER: "o" } });
   const [{ overrides, env }] = platform.options as [PlatformOptions];
   assert.deepEqual(overrides, {
     CATNAP_LISTEN: "127.0.0.1:4999",
     CATNAP_IDLE_TIMEOUT: "1m",
     CATNAP_DATA_DIR: "/d",
     CATNAP_SANDBOX_DOMAIN: "x.test",
+    CATNAP_TLS_CERT: "/c.pem",
+    CATNAP_TLS_KEY: "/k.pem",
   });
   assert.deepEqual([env.CATNAP_LISTEN, env.OTHER], ["0.0.0.0:1", "o"]);
 });

@@ -8,6 +8,7 @@ import { AppError } from "../../src/core/errors.ts";
 import { createLogger } from "../../src/core/log.ts";
 import { timingOf } from "../../src/core/timing.ts";
 import { listenerLimits, openListener } from "../../src/dev/listener.ts";
+import type { Tls } from "../../src/dev/tls.ts";
 import { createEdge, type EdgeOptions } from "../../src/edge/server.ts";
 
 export const apiKey = "key-of-main";
@@ -54,6 +55,8 @@ export type TestEdge = AsyncDisposable & {
 };
 
 export type TestEdgeOptions = Pick<Partial<EdgeOptions>, "isSecure" | "recheckIntervalMs"> & {
+  tls?: Tls;
+  proxies?: readonly string[];
   /** Instead of an answer that names the instance. */
   answer?: (response: ServerResponse) => void;
   /** Instead of ending the tunnel at once. */
@@ -62,9 +65,9 @@ export type TestEdgeOptions = Pick<Partial<EdgeOptions>, "isSecure" | "recheckIn
 
 export async function startEdge(
   limits: Partial<typeof listenerLimits> = {},
-  { answer, tunnel, ...options }: TestEdgeOptions = {},
+  { answer, tunnel, tls, proxies, ...options }: TestEdgeOptions = {},
 ): Promise<TestEdge> {
-  const listener = await openListener("127.0.0.1:0", { ...listenerLimits, ...limits });
+  const listener = await openListener("127.0.0.1:0", { ...listenerLimits, ...limits }, { tls, proxies });
   const arrivals: Arrival[] = [];
   const arrived = async (sandbox: string, request: IncomingMessage): Promise<Arrival> => {
     const { url = "", method = "", rawHeaders } = request;

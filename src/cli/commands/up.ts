@@ -44,6 +44,13 @@ const settings = [
     variable: "CATNAP_SANDBOX_DOMAIN",
     help: "domain of sandbox host names",
   },
+  {
+    flag: "--tls-cert <file>",
+    key: "tlsCert",
+    variable: "CATNAP_TLS_CERT",
+    help: "answer with TLS, with the certificates in this file",
+  },
+  { flag: "--tls-key <file>", key: "tlsKey", variable: "CATNAP_TLS_KEY", help: "their private key" },
   { flag: "--oci-runtime <program>", key: "ociRuntime", variable: "CATNAP_OCI_RUNTIME", help: "OCI runtime (runc)" },
 ] as const;
 

@@ -12,6 +12,15 @@ const unreachableCodes = new Set([
   "ETIMEDOUT",
 ]);
 
+const certificateCodes = new Set([
+  "CERT_HAS_EXPIRED",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+]);
+
 /** The connection failed, broke or fell silent. */
 export function failureOfTransport(error: unknown, baseUrl: string): CliFailure {
   if (error instanceof CliFailure) return error;
@@ -22,6 +31,14 @@ export function failureOfTransport(error: unknown, baseUrl: string): CliFailure 
     return new CliFailure("unreachable", `Cannot reach a platform at ${origin} (${code}).`, {
       cause: error,
       remedy: "Start it with `npm start`, or set CATNAP_URL to where it runs.",
+    });
+  }
+  if (code !== undefined && certificateCodes.has(code)) {
+    return new CliFailure("unreachable", `The certificate of ${origin} is not trusted: ${message}.`, {
+      cause: error,
+      remedy:
+        "Use the name that is in it (CATNAP_PUBLIC_URL of the platform, or CATNAP_URL here); NODE_EXTRA_CA_CERTS names the " +
+        "file of an authority of your own.",
     });
   }
   const reason = message === "" ? (code ?? "unknown reason") : message;

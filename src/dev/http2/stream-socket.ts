@@ -2,21 +2,24 @@
 import { Duplex } from "node:stream";
 
 /** The caller at the far end, as a socket would tell. */
-export type Origin = { remoteAddress: string | undefined; encrypted: boolean };
+export type Origin = { remoteAddress: string | undefined; encrypted: boolean; alpnProtocol: string };
 
 export class StreamSocket extends Duplex {
   readonly remoteAddress: string | undefined;
   readonly encrypted: boolean;
+  /** What the caller speaks, by the name that TLS has for it. */
+  readonly alpnProtocol: string;
   bytesRead = 0;
   bytesWritten = 0;
   #peer: StreamSocket | undefined;
   /** Continues the peer's write that has found this end full. */
   #taken: (() => void) | undefined;
 
-  private constructor({ remoteAddress, encrypted }: Origin) {
+  private constructor({ remoteAddress, encrypted, alpnProtocol }: Origin) {
     super({ allowHalfOpen: true });
     this.remoteAddress = remoteAddress;
     this.encrypted = encrypted;
+    this.alpnProtocol = alpnProtocol;
     // Who is cut off learns it by the closing.
     this.on("error", () => undefined);
   }
