@@ -18,5 +18,7 @@ struct items {
 bool items_add(struct items *items, const struct packer *item);
 // Sends what was added and not sent yet; false when the host is gone.
 bool items_flush(struct items *items);
+// The same, and with nothing to send an empty frame, which says that the work goes on.
+bool items_send(struct items *items);
 
 #endif

@@ -10,6 +10,8 @@ int link_descriptor(void);
 bool link_receive(void *bytes, size_t length);
 bool link_receive_header(struct frame_header *header);
 bool link_send(const void *bytes, size_t length);
+// Whether the host has closed its side, looked at now and then only: for every step of work that may take long without sending anything.
+bool link_abandoned(void);
 
 // Remembers which step failed, for link_send_failure, and returns the errno.
 int failed(const char *operation, int error);

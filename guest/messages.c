@@ -125,6 +125,15 @@ static void take_mode(struct cursor *cursor, struct file_request *request) {
   if (has_mode > 1 || request->mode > 07777) cursor->bad = true;
 }
 
+// What a name or an address may consist of; no zone, no bracket, nothing a resolver could take for an option.
+static const char *take_host(struct cursor *cursor) {
+  const char *host = take_text(cursor, HOST_TEXT_MAX);
+  if (host == NULL) return NULL;
+  const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:";
+  if (host[0] == 0 || host[strspn(host, allowed)] != 0) cursor->bad = true;
+  return host;
+}
+
 bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, struct file_request *request) {
   struct cursor cursor = {.at = payload, .left = length};
   *request = (struct file_request){.type = type};
@@ -169,6 +178,10 @@ bool decode_file_request(uint8_t type, const uint8_t *payload, size_t length, st
       return cursor_finished(&cursor);
     case FRAME_CONNECT:
       request->port = take_u16(&cursor);
+      return cursor_finished(&cursor) && request->port > 0;
+    case FRAME_CONNECT_TO:
+      request->port = take_u16(&cursor);
+      request->host = take_host(&cursor);
       return cursor_finished(&cursor) && request->port > 0;
     default:
       return false;

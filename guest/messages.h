@@ -86,6 +86,8 @@ struct file_request {
   uint32_t mode;
   bool recursive;
   uint16_t port;
+  // A name or an address.
+  const char *host;
   struct text_list sources;
   uint8_t flags;
   // Of directories that are not entered.

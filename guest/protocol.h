@@ -5,7 +5,7 @@
 #define PROTOCOL_MAGIC "CATN"
 #define PROTOCOL_VERSION 1
 // What this init can do beyond version 1, told in the last byte of its hello; docs/guest-protocol.md lists the revisions.
-#define PROTOCOL_REVISION 3
+#define PROTOCOL_REVISION 4
 #define HELLO_BYTES 8
 #define FRAME_HEADER_BYTES 9
 
@@ -38,6 +38,7 @@ enum frame_type {
   FRAME_WALK = 0x2b,
   FRAME_WATCH = 0x2c,
   FRAME_SOCKETS = 0x2d,
+  FRAME_CONNECT_TO = 0x2e,
   // Guest to host, on the control connection.
   FRAME_PROCESS = 0x41,
   FRAME_LISTED = 0x42,
@@ -91,6 +92,7 @@ enum limits {
   PATH_TEXT_MAX = 4095,
   NAME_TEXT_MAX = 255,
   OWNER_TEXT_MAX = 64,
+  HOST_TEXT_MAX = 253,
   ARGUMENTS_MAX = 4096,
   SOURCES_MAX = 10000,
   EXCLUDED_NAMES_MAX = 256,

@@ -97,7 +97,7 @@ static void read_tasks(void) {
   entries.directory = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (entries.directory < 0) return;
   const char *name;
-  while ((name = entries_next(&entries)) != NULL && task_count < TASKS_MAX) {
+  while ((name = entries_next(&entries)) != NULL && task_count < TASKS_MAX && !link_abandoned()) {
     char *end;
     unsigned long pid = strtoul(name, &end, 10);
     if (*end != 0 || pid == 0 || pid > INT32_MAX) continue;
@@ -106,11 +106,14 @@ static void read_tasks(void) {
   close(entries.directory);
 }
 
+static int compare_pids(const void *left, const void *right) {
+  uint32_t a = ((const struct task *)left)->pid, b = ((const struct task *)right)->pid;
+  return a < b ? -1 : a > b;
+}
+
 static const struct task *find_task(uint32_t pid) {
-  for (size_t i = 0; i < task_count; i++) {
-    if (tasks[i].pid == pid) return &tasks[i];
-  }
-  return NULL;
+  struct task wanted = {.pid = pid};
+  return bsearch(&wanted, tasks, task_count, sizeof *tasks, compare_pids);
 }
 
 // Its session follows what its parents no longer do: a program that went to the background.
@@ -131,7 +134,7 @@ static void attribute_sockets(uint32_t pid) {
   entries.directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (entries.directory < 0) return;
   const char *name;
-  while ((name = entries_next(&entries)) != NULL) {
+  while ((name = entries_next(&entries)) != NULL && !link_abandoned()) {
     char target[64];
     ssize_t length = readlinkat(entries.directory, name, target, sizeof target - 1);
     if (length <= 0) continue;
@@ -153,7 +156,8 @@ int sockets_serve(const struct file_request *request) {
   read_table("/proc/net/udp6", PROTOCOL_UDP, 6);
   qsort(sockets, socket_count, sizeof *sockets, compare_inodes);
   read_tasks();
-  for (size_t i = 0; i < task_count; i++) {
+  qsort(tasks, task_count, sizeof *tasks, compare_pids);
+  for (size_t i = 0; i < task_count && !link_abandoned(); i++) {
     if (request->pid == 0 || belongs_to(&tasks[i], request->pid)) attribute_sockets(tasks[i].pid);
   }
   for (size_t i = 0; i < socket_count; i++) {

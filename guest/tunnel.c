@@ -1,74 +1,15 @@
-// A byte stream between the host and a TCP port inside: each direction ends on its own, as TCP's do.
+// A byte stream between the host and a TCP server: each direction ends on its own, as TCP's do.
 #include "tunnel.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "dial.h"
 #include "link.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000, BUFFER_BYTES = 64 * 1024 };
-
-// Waits for the connection, but not beyond the host's patience: its closing is seen too.
-static int finish_connect(int fd) {
-  struct pollfd polled[2] = {{.fd = fd, .events = POLLOUT}, {.fd = link_descriptor(), .events = 0}};
-  int count = poll(polled, 2, CONNECT_TIMEOUT_MS);
-  if (count < 0) return errno;
-  if (count == 0) return ETIMEDOUT;
-  if ((polled[0].revents & (POLLOUT | POLLERR | POLLHUP)) == 0) return ECANCELED;
-  int error = 0;
-  socklen_t length = sizeof error;
-  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
-}
-
-static int try_connect(const struct sockaddr *address, socklen_t length, int *connected) {
-  int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  int error = connect(fd, address, length) == 0 ? 0 : errno;
-  if (error == EINPROGRESS) error = finish_connect(fd);
-  if (error != 0) {
-    close(fd);
-    return error;
-  }
-  int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  *connected = fd;
-  return 0;
-}
-
-// A server bound to the sandbox's address alone is on neither loopback.
-static int connect_own_address(uint16_t port, int *connected) {
-  struct ifreq request = {.ifr_addr.sa_family = AF_INET};
-  strcpy(request.ifr_name, "eth0");
-  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  int error = ioctl(fd, SIOCGIFADDR, &request) == 0 ? 0 : errno;
-  close(fd);
-  if (error != 0) return error;
-  struct sockaddr_in address;
-  memcpy(&address, &request.ifr_addr, sizeof address);
-  address.sin_port = htons(port);
-  return try_connect((struct sockaddr *)&address, sizeof address, connected);
-}
-
-static int connect_port(uint16_t port, int *connected) {
-  struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  int error = try_connect((struct sockaddr *)&v4, sizeof v4, connected);
-  if (error == 0) return 0;
-  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-  if (try_connect((struct sockaddr *)&v6, sizeof v6, connected) == 0) return 0;
-  if (connect_own_address(port, connected) == 0) return 0;
-  // The first is what the caller meant.
-  return error;
-}
+enum { BUFFER_BYTES = 64 * 1024 };
 
 // One direction: bytes read and not yet written; `over` once the end was passed on.
 struct direction {
@@ -114,11 +55,8 @@ static short wanted_events(const struct direction *in, const struct direction *o
   return events;
 }
 
-int tunnel_serve(uint16_t port) {
+static void carry(int fd) {
   static struct direction inward, outward;
-  int fd;
-  int error = connect_port(port, &fd);
-  if (error != 0) return failed("connect", error);
   link_send_done();
   int host = link_descriptor();
   inward.from = outward.to = host;
@@ -136,5 +74,18 @@ int tunnel_serve(uint16_t port) {
     if (!move(&inward) || !move(&outward)) break;
     if ((polled[0].revents & POLLHUP) != 0 && inward.over) break;
   }
-  return 0;
+}
+
+int tunnel_serve(uint16_t port) {
+  int fd;
+  int error = dial_port(port, &fd);
+  if (error == 0) carry(fd);
+  return error;
+}
+
+int tunnel_serve_host(const char *host, uint16_t port) {
+  int fd;
+  int error = dial_host(host, port, &fd);
+  if (error == 0) carry(fd);
+  return error;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "entries.h"
@@ -15,7 +16,7 @@
 #include "link.h"
 
 // Each level holds a descriptor and a buffer of names.
-enum { LEVELS_MAX = 200 };
+enum { LEVELS_MAX = 200, STEPS_PER_CLOCK = 64 };
 
 struct level {
   struct entries entries;
@@ -28,6 +29,9 @@ struct walk {
   struct level *levels[LEVELS_MAX];
   size_t depth;
   uint32_t found;
+  unsigned steps;
+  // When the host was last told something.
+  time_t told_s;
   char path[PATH_TEXT_MAX + 1];
   struct items items;
 };
@@ -125,6 +129,22 @@ static bool visit(struct walk *walk, struct level *level, const char *name) {
   return true;
 }
 
+static time_t now_s(void) {
+  struct timespec now = {0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
+// What was found does not wait for more of it, and a host that waits for long learns that the walk goes on. False when it is gone.
+static bool stay_in_touch(struct walk *walk) {
+  if (link_abandoned()) return false;
+  if (++walk->steps % STEPS_PER_CLOCK != 0) return true;
+  time_t now = now_s();
+  if (now == walk->told_s) return true;
+  walk->told_s = now;
+  return items_send(&walk->items);
+}
+
 int walk_serve(const struct file_request *request) {
   static struct walk walk;
   walk.request = request;
@@ -132,7 +152,9 @@ int walk_serve(const struct file_request *request) {
   int directory = open(request->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
   if (directory < 0) return failed("open", errno);
   enter(&walk, directory, 0);
+  walk.told_s = now_s();
   while (walk.depth > 0 && walk.found < request->entries_max) {
+    if (!stay_in_touch(&walk)) return 0;
     struct level *level = walk.levels[walk.depth - 1];
     const char *name = entries_next(&level->entries);
     if (name == NULL) leave(&walk);

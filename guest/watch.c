@@ -76,6 +76,7 @@ static int watch_children(struct watching *watching, const char *path, bool anno
   if (entries != NULL) entries->directory = directory;
   const char *name;
   while (error == 0 && !watching->host_gone && (name = entries_next(entries)) != NULL) {
+    if (link_abandoned()) watching->host_gone = true;
     char child[PATH_TEXT_MAX + 1];
     struct stat status;
     if (!join(child, path, name) || fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
@@ -97,7 +98,8 @@ static int watch_tree(struct watching *watching, const char *path, bool announce
 
 static void unwatch_tree(struct watching *watching, const char *path) {
   int number;
-  while ((number = watches_below(&watching->watches, path)) >= 0) {
+  size_t from = 0;
+  while ((number = watches_below(&watching->watches, path, &from)) >= 0) {
     inotify_rm_watch(watching->inotify, number);
     watches_forget(&watching->watches, number);
   }
@@ -156,6 +158,7 @@ int watch_serve(const struct file_request *request) {
   if (watching.inotify < 0) return failed("inotify", errno);
   int error = watch_one(&watching, "");
   if (error == 0 && request->recursive) error = watch_children(&watching, "", false, 1);
+  if (watching.host_gone) return 0;
   // A file has no children.
   if (error != 0 && error != ENOTDIR) return failed("watch", error);
   link_send_done();

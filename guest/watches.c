@@ -72,13 +72,12 @@ void watches_forget(struct watches *watches, int number) {
   watches->gone++;
 }
 
-int watches_below(const struct watches *watches, const char *path) {
+int watches_below(const struct watches *watches, const char *path, size_t *from) {
   size_t length = strlen(path);
-  for (size_t i = 0; i < watches->count; i++) {
-    const char *at = watches->all[i].path;
-    if (at != NULL && strncmp(at, path, length) == 0 && (at[length] == 0 || at[length] == '/')) {
-      return watches->all[i].number;
-    }
+  while (*from < watches->count) {
+    const struct watch *watch = &watches->all[(*from)++];
+    const char *at = watch->path;
+    if (at != NULL && strncmp(at, path, length) == 0 && (at[length] == 0 || at[length] == '/')) return watch->number;
   }
   return -1;
 }

@@ -24,7 +24,7 @@ bool watches_add(struct watches *watches, int number, const char *path);
 // NULL when it is not known.
 const char *watches_path(const struct watches *watches, int number);
 void watches_forget(struct watches *watches, int number);
-// The number of a watch at or below a path, -1 when there is none.
-int watches_below(const struct watches *watches, const char *path);
+// The number of the next watch at or below a path, -1 when there is none. `from` begins at 0 and goes along; nothing may be added meanwhile.
+int watches_below(const struct watches *watches, const char *path, size_t *from);
 
 #endif

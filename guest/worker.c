@@ -61,10 +61,14 @@ static int serve_request(const struct file_request *request) {
       return sockets_serve(request);
     case FRAME_CONNECT:
       return tunnel_serve(request->port);
+    case FRAME_CONNECT_TO:
+      return tunnel_serve_host(request->host, request->port);
     default:
       return failed("request", EINVAL);
   }
 }
+
+static bool is_tunnel(uint8_t type) { return type == FRAME_CONNECT || type == FRAME_CONNECT_TO; }
 
 static void serve(int kind) {
   struct frame_header header;
@@ -76,7 +80,7 @@ static void serve(int kind) {
   else if ((payload = malloc((size_t)header.length + 1)) == NULL) error = failed("request", ENOMEM);
   else if (!link_receive(payload, header.length)) return;
   else if (!decode_file_request(header.type, payload, header.length, &request)) error = failed("request", EINVAL);
-  else if ((header.type == FRAME_CONNECT) != (kind == KIND_TUNNEL)) error = failed("request", EINVAL);
+  else if (is_tunnel(header.type) != (kind == KIND_TUNNEL)) error = failed("request", EINVAL);
   else error = serve_request(&request);
   if (error != 0) link_send_failure(error);
 }

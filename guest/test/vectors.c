@@ -47,6 +47,9 @@ static void print_file_request(const struct file_request *request) {
     case FRAME_CONNECT:
       printf(",\"port\":%u", request->port);
       break;
+    case FRAME_CONNECT_TO:
+      printf(",\"port\":%u,\"host\":\"%s\"", request->port, request->host);
+      break;
     default:
       break;
   }
@@ -236,6 +239,8 @@ static void encode_item_messages(void) {
   put_found(&packer, TYPE_DIRECTORY, "src");
   frame_complete(&packer, begun);
   print_encoded("found");
+  encode_empty(&packer, FRAME_FOUND, 0);
+  print_encoded("nothing found yet");
   begun = frame_begin(&packer, FRAME_CHANGES, 0);
   put_change(&packer, CHANGE_CREATE, true, "src");
   put_change(&packer, CHANGE_OVERFLOW, false, "");

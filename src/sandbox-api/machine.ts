@@ -64,6 +64,11 @@ export interface Guest {
   sockets(pid?: number): Promise<SocketInfo[]>;
   /** A byte stream to a TCP port inside, tried on 127.0.0.1, then ::1, then the sandbox's own address. `upstream_failed` when nothing listens. */
   connect(port: number, signal?: AbortSignal): Promise<Duplex>;
+  /**
+   * The same to any name or address, as a program inside would reach it: its names, its routes, and what its packet filter refuses is
+   * refused. `upstream_failed` when nothing answers; `unprocessable` by an init of an earlier version.
+   */
+  connectTo(host: string, port: number, signal?: AbortSignal): Promise<Duplex>;
 }
 
 export type SpawnRequest = {

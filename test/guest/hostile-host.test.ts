@@ -37,7 +37,7 @@ test("what is no hello is closed without an answer, and another version is named
     assert.equal((await say(guest.socketPath, bytes, { end: false })).length, 0);
   }
   const newer = await say(guest.socketPath, Buffer.from("CATN\x02\x00\x01\x00"), { end: false });
-  assert.equal(newer.toString("hex"), "4341544e01000103");
+  assert.equal(newer.toString("hex"), "4341544e01000104");
   await using connection = await guest.open();
   await connection.ping();
 });
@@ -56,7 +56,7 @@ test("frames that break the protocol close the control connection", async () => 
   ];
   for (const [name, frame] of breaking) {
     const answer = await say(guest.socketPath, Buffer.concat([control, frame]), { end: false });
-    assert.equal(answer.subarray(0, 8).toString("hex"), "4341544e01000103", name);
+    assert.equal(answer.subarray(0, 8).toString("hex"), "4341544e01000104", name);
   }
   await using connection = await guest.open();
   await connection.signal("early", 9);
@@ -79,14 +79,16 @@ test("malformed requests are answered with EINVAL by whoever they were for", asy
     const frame = Buffer.from(hex, "hex");
     const type = frame.readUInt8(4);
     if (type < frameType.setMode) continue;
-    const kind: ConnectionKind = type === frameType.connect ? 3 : 2;
+    const kind: ConnectionKind = type === frameType.connect || type === frameType.connectTo ? 3 : 2;
     const answer = await say(guest.socketPath, Buffer.concat([encodeHello(kind), frame]));
     assert.equal(answer.subarray(4, 13).toString("hex"), "650000000016000000", name);
   }
   // A tunnel is not for files, nor the other way round.
-  const connectFrame = vectors.hostToGuest.find(({ name }) => name === "connect")!;
-  const answer = await say(guest.socketPath, Buffer.concat([encodeHello(2), Buffer.from(connectFrame.hex, "hex")]));
-  assert.equal(answer.subarray(4, 13).toString("hex"), "650000000016000000");
+  for (const name of ["connect", "connect to a name"]) {
+    const frame = vectors.hostToGuest.find((vector) => vector.name === name)!;
+    const answer = await say(guest.socketPath, Buffer.concat([encodeHello(2), Buffer.from(frame.hex, "hex")]));
+    assert.equal(answer.subarray(4, 13).toString("hex"), "650000000016000000", name);
+  }
 });
 
 test("a frame that comes byte by byte is understood, however long", async () => {

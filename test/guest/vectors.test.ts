@@ -93,6 +93,8 @@ function encodeByHost(value: Value): Buffer {
       return treeMessages.encodeSockets(value.pid as number);
     case frameType.connect:
       return messages.encodeConnect(value.port as number);
+    case frameType.connectTo:
+      return messages.encodeConnectTo(value.host as string, value.port as number);
     default:
       return messages.encodeEmpty(value.type as number, channel);
   }

@@ -21,7 +21,7 @@ import { checkHello, FrameReader } from "./frames.ts";
 import { GuestProtocolError, unavailable } from "./guest-errors.ts";
 import { answerPayloadMax, connectionKind, helloBytes } from "./protocol.ts";
 import { ConnectedTrees } from "./trees.ts";
-import { openTunnel } from "./tunnel.ts";
+import { openTunnel, type TunnelTarget } from "./tunnel.ts";
 import { unintelligible } from "./worker-link.ts";
 
 export type OpenGuestOptions = {
@@ -85,14 +85,13 @@ export class GuestConnection implements Guest, AsyncDisposable {
     return this.#control.ping(patience);
   }
 
-  async connect(port: number, signal?: AbortSignal): Promise<Duplex> {
-    try {
-      return await openTunnel(this.#socketPath, port, signal);
-    } catch (error) {
-      if (!(error instanceof GuestProtocolError)) throw error;
-      this.#violated(error);
-      throw unintelligible(error);
-    }
+  connect(port: number, signal?: AbortSignal): Promise<Duplex> {
+    return this.#openTunnel({ port }, signal);
+  }
+
+  async connectTo(host: string, port: number, signal?: AbortSignal): Promise<Duplex> {
+    this.#control.require("connectTo");
+    return this.#openTunnel({ host, port }, signal);
   }
 
   /** Takes over the guest's processes: the list first, then their output and ends. Once in a connection's life. */
@@ -103,6 +102,16 @@ export class GuestConnection implements Guest, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#control.close("the connection was closed");
     await this.#control.settled();
+  }
+
+  async #openTunnel(target: TunnelTarget, signal?: AbortSignal): Promise<Duplex> {
+    try {
+      return await openTunnel(this.#socketPath, target, signal);
+    } catch (error) {
+      if (!(error instanceof GuestProtocolError)) throw error;
+      this.#violated(error);
+      throw unintelligible(error);
+    }
   }
 
   #violated(error: GuestProtocolError): void {

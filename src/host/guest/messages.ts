@@ -17,6 +17,7 @@ import {
   controlPayloadMax,
   frameHeaderBytes,
   frameType,
+  hostBytesMax,
   nameBytesMax,
   operationBytesMax,
   ownerBytesMax,
@@ -179,10 +180,20 @@ export function encodeConcatenate(path: string, sources: readonly string[], mode
 }
 
 export function encodeConnect(port: number): Buffer {
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
-    throw new AppError("invalid_request", "A port is a number from 1 to 65535.");
+  return new FrameWriter().u16(checkedPort(port)).frame(frameType.connect, 0);
+}
+
+/** `host` is a name or an address without brackets. */
+export function encodeConnectTo(host: string, port: number): Buffer {
+  if (!/^[a-zA-Z0-9._:-]+$/.test(host) || host.length > hostBytesMax) {
+    throw new AppError("invalid_request", `A host is a name or an address of at most ${hostBytesMax} characters.`);
   }
-  return new FrameWriter().u16(port).frame(frameType.connect, 0);
+  return new FrameWriter().u16(checkedPort(port)).text(host).frame(frameType.connectTo, 0);
+}
+
+function checkedPort(port: number): number {
+  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
+  throw new AppError("invalid_request", "A port is a number from 1 to 65535.");
 }
 
 export type ProcessMessage = GuestProcess & { acked: [number, number] };

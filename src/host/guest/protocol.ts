@@ -2,7 +2,7 @@
 
 export const protocolVersion = 1;
 /** What an init can do beyond version 1, by the first revision that can; an init tells its revision when it is greeted. */
-export const revisionOf = { input: 1, upgrade: 2, setMode: 3 } as const;
+export const revisionOf = { input: 1, upgrade: 2, setMode: 3, connectTo: 4 } as const;
 export type Ability = keyof typeof revisionOf;
 export const helloBytes = 8;
 export const frameHeaderBytes = 9;
@@ -35,6 +35,7 @@ export const frameType = {
   walk: 0x2b,
   watch: 0x2c,
   sockets: 0x2d,
+  connectTo: 0x2e,
   process: 0x41,
   listed: 0x42,
   spawned: 0x43,
@@ -67,6 +68,7 @@ export const tokenMax = 32;
 export const pathBytesMax = 4095;
 export const nameBytesMax = 4095;
 export const ownerBytesMax = 64;
+export const hostBytesMax = 253;
 export const operationBytesMax = 32;
 export const argumentsMax = 4096;
 export const sourcesMax = 10_000;

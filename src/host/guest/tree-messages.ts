@@ -36,7 +36,8 @@ export function encodeSockets(pid: number): Buffer {
 const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
 
 export function decodeFound(frame: Frame): FoundEntry[] {
-  const reader = readItems(frame);
+  // An empty one says that the walk goes on.
+  const reader = new PayloadReader(frame.payload);
   const found: FoundEntry[] = [];
   while (reader.hasMore) {
     const type = fileTypes[reader.u8()];

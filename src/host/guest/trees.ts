@@ -9,7 +9,10 @@ import { type SlotLimits, Slots } from "./slots.ts";
 import { decodeChanges, decodeFound, decodeSockets, encodeSockets, encodeWalk, encodeWatch } from "./tree-messages.ts";
 import { unintelligible, WorkerLink } from "./worker-link.ts";
 
+/** How long an answer is waited for: the next frame of a walk, the whole list of sockets. */
 const answerTimeoutMs = 30_000;
+/** How long the frames of a walk are waited for, taken together. */
+const walkTimeoutMs = 300_000;
 /** More than a sandbox can have. */
 const socketsMax = 10_000;
 /** Together with those for files fewer than the guest's limit on workers. */
@@ -26,15 +29,25 @@ const watchSlots: SlotLimits = {
   refusal: "Too many directories of this sandbox are watched at once.",
 };
 
+type TreesPatience = { answerTimeoutMs: number; walkTimeoutMs: number };
+
+export type TreesOptions = {
+  socketPath: string;
+  onViolation: (error: GuestProtocolError) => void;
+  patience?: TreesPatience;
+};
+
 export class ConnectedTrees implements GuestTrees {
   readonly #socketPath: string;
   readonly #onViolation: (error: GuestProtocolError) => void;
+  readonly #patience: TreesPatience;
   readonly #walks = new Slots(walkSlots);
   readonly #watches = new Slots(watchSlots);
 
-  constructor(options: { socketPath: string; onViolation: (error: GuestProtocolError) => void }) {
-    this.#socketPath = options.socketPath;
-    this.#onViolation = options.onViolation;
+  constructor({ socketPath, onViolation, patience }: TreesOptions) {
+    this.#socketPath = socketPath;
+    this.#onViolation = onViolation;
+    this.#patience = patience ?? { answerTimeoutMs, walkTimeoutMs };
   }
 
   async *walk(path: string, options: WalkOptions): AsyncGenerator<FoundEntry[]> {
@@ -42,9 +55,13 @@ export class ConnectedTrees implements GuestTrees {
     using _slot = await this.#walks.take();
     using link = this.#open(request);
     let count = 0;
+    let leftMs = this.#patience.walkTimeoutMs;
     for (;;) {
       const found = await this.#guarded(async () => {
-        const frame = await this.#next(link, path, { what: "Walking a tree", timeoutMs: answerTimeoutMs });
+        const askedMs = performance.now();
+        const timeoutMs = Math.min(this.#patience.answerTimeoutMs, Math.max(1, leftMs));
+        const frame = await this.#next(link, path, { what: "Walking a tree", timeoutMs });
+        leftMs -= performance.now() - askedMs;
         if (frame.type === frameType.done) return undefined;
         if (frame.type !== frameType.found) throw new GuestProtocolError("a walk has a frame that is no part of it");
         return decodeFound(frame);
@@ -53,7 +70,8 @@ export class ConnectedTrees implements GuestTrees {
       count += found.length;
       if (count > options.entriesMax)
         throw this.#violated(new GuestProtocolError("a walk finds more than was allowed"));
-      yield found;
+      // A sign that the walk goes on.
+      if (found.length > 0) yield found;
     }
   }
 
@@ -105,9 +123,11 @@ export class ConnectedTrees implements GuestTrees {
     using _slot = await this.#walks.take();
     using link = this.#open(encodeSockets(pid));
     const sockets: SocketInfo[] = [];
+    const deadlineMs = performance.now() + this.#patience.answerTimeoutMs;
     return await this.#guarded(async () => {
       for (;;) {
-        const frame = await this.#next(link, "/proc/net", { what: "Listing sockets", timeoutMs: answerTimeoutMs });
+        const timeoutMs = Math.max(1, deadlineMs - performance.now());
+        const frame = await this.#next(link, "/proc/net", { what: "Listing sockets", timeoutMs });
         if (frame.type === frameType.done) return sockets;
         if (frame.type !== frameType.socketList) throw new GuestProtocolError("a list of sockets has another frame");
         sockets.push(...decodeSockets(frame));

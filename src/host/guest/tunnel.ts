@@ -1,22 +1,26 @@
-// A byte stream from the host to a TCP port inside a sandbox.
+// A byte stream from the host to a TCP server inside a sandbox, or to one elsewhere as the sandbox reaches it.
 import type { Socket } from "node:net";
 import { AppError } from "../../core/errors.ts";
 import { errnoName, GuestProtocolError } from "./guest-errors.ts";
-import { decodeFailed, encodeConnect } from "./messages.ts";
+import { decodeFailed, encodeConnect, encodeConnectTo } from "./messages.ts";
 import { connectionKind, frameType } from "./protocol.ts";
 import { WorkerLink } from "./worker-link.ts";
 
 const connectTimeoutMs = 15_000;
 
+/** Without a host a port inside. */
+export type TunnelTarget = { host?: string; port: number };
+
 /** The socket once a server inside has accepted; its first unread byte is the first one from that server. */
-export async function openTunnel(socketPath: string, port: number, signal?: AbortSignal): Promise<Socket> {
-  const request = encodeConnect(port);
+export async function openTunnel(socketPath: string, target: TunnelTarget, signal?: AbortSignal): Promise<Socket> {
+  const { host, port } = target;
+  const request = host === undefined ? encodeConnect(port) : encodeConnectTo(host, port);
   signal?.throwIfAborted();
   const link = new WorkerLink(socketPath, connectionKind.tunnel, request);
   try {
-    const what = `Connecting to port ${port}`;
+    const what = `Connecting to ${host === undefined ? "" : `${host} `}port ${port}`;
     const frame = await link.next({ timeoutMs: connectTimeoutMs, signal, what });
-    if (frame.type === frameType.failed) throw connectError(decodeFailed(frame).errno, port);
+    if (frame.type === frameType.failed) throw connectError(decodeFailed(frame), target);
     if (frame.type !== frameType.done || frame.payload.length > 0) {
       throw new GuestProtocolError("a tunnel's answer is of another type");
     }
@@ -31,11 +35,14 @@ export async function openTunnel(socketPath: string, port: number, signal?: Abor
   }
 }
 
-function connectError(errno: number, port: number): AppError {
+function connectError({ errno, operation }: ReturnType<typeof decodeFailed>, { host, port }: TunnelTarget): AppError {
   const name = errnoName(errno);
   const details = { errno: name };
   if (name === "EAGAIN") {
     return new AppError("rate_limited", "Too many connections to ports of this sandbox are open.", { details });
   }
-  return new AppError("upstream_failed", `Nothing answers on port ${port} of the sandbox (${name}).`, { details });
+  const failed = (message: string): AppError => new AppError("upstream_failed", message, { details });
+  if (host === undefined) return failed(`Nothing answers on port ${port} of the sandbox (${name}).`);
+  if (operation === "resolve") return failed(`The sandbox does not know the name ${host} (${name}).`);
+  return failed(`The sandbox does not reach ${host} on port ${port} (${name}).`);
 }

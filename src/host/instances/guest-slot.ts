@@ -156,6 +156,10 @@ export class GuestSlot implements Guest, AsyncDisposable {
     return (this.#connection ?? (await this.#get())).connect(port, signal);
   }
 
+  async connectTo(host: string, port: number, signal?: AbortSignal): Promise<Duplex> {
+    return (this.#connection ?? (await this.#get())).connectTo(host, port, signal);
+  }
+
   get files(): GuestFiles {
     const get = () => this.#get();
     return {
