@@ -26,7 +26,7 @@ export class SpawnedSandbox implements AsyncDisposable {
 
   private constructor(guest: RunningGuest, options: SpawnOptions) {
     this.#guest = guest;
-    this.#options = options;
+    this.#options = { ...options };
   }
 
   static async start(options: SpawnOptions = {}): Promise<SpawnedSandbox> {
@@ -50,6 +50,11 @@ export class SpawnedSandbox implements AsyncDisposable {
 
   get workingDir(): string {
     return join(this.directory, "work");
+  }
+
+  /** Where the parts of its uploads lie. */
+  get multipartRoot(): string {
+    return join(this.directory, "multipart-uploads");
   }
 
   get daemonPid(): number {
@@ -88,8 +93,10 @@ export class SpawnedSandbox implements AsyncDisposable {
     this.kills += 1;
   }
 
-  async restart(): Promise<void> {
+  /** What is given replaces the options it was served with before. */
+  async restart(serve: ServeOptions = {}): Promise<void> {
     await this.kill();
+    this.#options.serve = { ...this.#options.serve, ...serve };
     await this.start();
   }
 
