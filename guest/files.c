@@ -106,6 +106,7 @@ int files_list(const struct file_request *request) {
     put_attributes(&packer, &attributes);
   }
   if (entries.error != 0) return failed("list", entries.error);
+  close(directory);
   frame_complete(&packer, begun);
   if (link_send(bytes, packer.length)) link_send_done();
   return 0;

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "protocol.h"
 
 static int connection = -1;
+static bool is_broken;
 static const char *failed_operation = "request";
 
 void link_open(int fd) { connection = fd; }
@@ -39,7 +41,10 @@ bool link_send(const void *bytes, size_t length) {
   while (length > 0) {
     ssize_t sent = send(connection, at, length, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return false;
+    if (sent < 0) {
+      is_broken = true;
+      return false;
+    }
     at += sent;
     length -= (size_t)sent;
   }
@@ -55,6 +60,27 @@ bool link_abandoned(void) {
   abandoned = abandoned || poll(&polled, 1, 0) > 0;
   return abandoned;
 }
+
+bool link_send_both(const void *first, size_t first_length, const void *second, size_t second_length) {
+  struct iovec parts[] = {{.iov_base = (void *)first, .iov_len = first_length}, {.iov_base = (void *)second, .iov_len = second_length}};
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = second_length > 0 ? 2 : 1};
+  ssize_t sent;
+  do sent = sendmsg(connection, &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent < 0) {
+    is_broken = true;
+    return false;
+  }
+  size_t done = (size_t)sent;
+  if (done < first_length && !link_send((const uint8_t *)first + done, first_length - done)) return false;
+  if (second_length == 0) return true;
+  size_t done_of_second = done > first_length ? done - first_length : 0;
+  return link_send((const uint8_t *)second + done_of_second, second_length - done_of_second);
+}
+
+void link_break(void) { is_broken = true; }
+
+bool link_is_whole(void) { return !is_broken; }
 
 int failed(const char *operation, int error) {
   failed_operation = operation;

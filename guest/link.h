@@ -12,6 +12,12 @@ bool link_receive_header(struct frame_header *header);
 bool link_send(const void *bytes, size_t length);
 // Whether the host has closed its side, looked at now and then only: for every step of work that may take long without sending anything.
 bool link_abandoned(void);
+// The second right after the first, in one message where it fits.
+bool link_send_both(const void *first, size_t first_length, const void *second, size_t second_length);
+// What was promised cannot be sent any more: the host sees the connection end.
+void link_break(void);
+// Everything was sent as promised.
+bool link_is_whole(void);
 
 // Remembers which step failed, for link_send_failure, and returns the errno.
 int failed(const char *operation, int error);

@@ -46,12 +46,19 @@ static const char *find(struct names *names, uint32_t id) {
   return names->name;
 }
 
-const char *owner_name(uint32_t uid) {
-  static struct names owners = {.path = "/etc/passwd"};
-  return find(&owners, uid);
+static struct names owners = {.path = "/etc/passwd"};
+static struct names groups = {.path = "/etc/group"};
+
+const char *owner_name(uint32_t uid) { return find(&owners, uid); }
+
+const char *group_name(uint32_t gid) { return find(&groups, gid); }
+
+static void forget(struct names *names) {
+  free(names->text);
+  *names = (struct names){.path = names->path};
 }
 
-const char *group_name(uint32_t gid) {
-  static struct names groups = {.path = "/etc/group"};
-  return find(&groups, gid);
+void owners_forget(void) {
+  forget(&owners);
+  forget(&groups);
 }

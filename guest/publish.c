@@ -84,6 +84,13 @@ static int overwrite_target(struct publication *publication) {
   return error == 0 ? 0 : failed("write", error);
 }
 
+static int describe_published(struct publication *publication, struct stat *status, bool in_place) {
+  if (in_place ? stat(publication->target, status) != 0 : fstat(publication->fd, status) != 0) return failed("stat", errno);
+  close(publication->fd);
+  publication->fd = -1;
+  return 0;
+}
+
 int publish_finish(struct publication *publication, struct stat *status) {
   // An owner that cannot be kept is not worth failing for; the mode comes after, because a new owner clears bits of it.
   if (publication->replaces && fchown(publication->fd, publication->uid, publication->gid) != 0) errno = 0;
@@ -91,11 +98,10 @@ int publish_finish(struct publication *publication, struct stat *status) {
   if (rename(publication->temporary, publication->target) != 0) {
     if (errno != EBUSY || !publication->replaces) return failed("rename", errno);
     int error = overwrite_target(publication);
-    if (error != 0) return error;
-    return stat(publication->target, status) == 0 ? 0 : failed("stat", errno);
+    return error != 0 ? error : describe_published(publication, status, true);
   }
   publication->temporary[0] = 0;
-  return fstat(publication->fd, status) == 0 ? 0 : failed("stat", errno);
+  return describe_published(publication, status, false);
 }
 
 void publish_abort(struct publication *publication) {

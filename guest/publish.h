@@ -20,6 +20,7 @@ struct publication {
 
 // Follows links to the real target, makes its parents and opens the temporary file. 0 or an errno; abort is needed only after 0.
 int publish_begin(struct publication *publication, const char *path, bool has_mode, mode_t mode);
+// Closes the file when it succeeds.
 int publish_finish(struct publication *publication, struct stat *status);
 void publish_abort(struct publication *publication);
 // Appends all of a file, or what is left of it, without a detour through this process where the kernel can.

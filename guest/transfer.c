@@ -13,7 +13,7 @@
 #include "publish.h"
 #include "upload.h"
 
-enum { BUFFER_BYTES = 256 * 1024 };
+enum { BUFFER_BYTES = 256 * 1024, SMALL_BYTES = 64 * 1024 };
 
 static uint8_t buffer[BUFFER_BYTES];
 
@@ -29,11 +29,12 @@ static int open_plain(const char *path, struct stat *status, int *fd) {
   return error == 0 ? 0 : failed("open", error);
 }
 
-static bool send_body_head(uint64_t length, const struct attributes *attributes) {
-  uint8_t bytes[1024];
-  struct packer packer = {.start = bytes, .max = sizeof bytes};
-  encode_body(&packer, length, attributes);
-  return link_send(bytes, packer.length);
+// The answer's head goes out with content that follows it at once, so that a small file is one message.
+static bool send_body(uint64_t promised, const struct attributes *attributes, const uint8_t *content, size_t length) {
+  uint8_t head[1024];
+  struct packer packer = {.start = head, .max = sizeof head};
+  encode_body(&packer, promised, attributes);
+  return link_send_both(head, packer.length, content, length);
 }
 
 // Files that say they are empty and are not, as those of /proc: read whole before the answer can give a length.
@@ -50,7 +51,7 @@ static int read_unsized(int fd, const struct file_request *request, struct attri
   attributes->size = filled;
   size_t offset = request->offset < filled ? (size_t)request->offset : filled;
   size_t length = request->length < filled - offset ? (size_t)request->length : filled - offset;
-  if (send_body_head(length, attributes)) link_send(buffer + offset, length);
+  send_body(length, attributes, buffer + offset, length);
   return 0;
 }
 
@@ -66,9 +67,16 @@ static void send_content(int fd, uint64_t offset, uint64_t length) {
       if (sent > 0 && !link_send(buffer, (size_t)sent)) return;
       at += sent;
     }
-    if (sent <= 0) return;
+    if (sent <= 0) return link_break();
     length -= (uint64_t)sent;
   }
+}
+
+// Of a small file the content is read before the head is sent.
+static void send_small(int fd, uint64_t offset, uint64_t length, const struct attributes *attributes) {
+  ssize_t got = length == 0 ? 0 : pread(fd, buffer, (size_t)length, (off_t)offset);
+  if (got < 0) got = 0;
+  if (send_body(length, attributes, buffer, (size_t)got)) send_content(fd, offset + (uint64_t)got, length - (uint64_t)got);
 }
 
 int transfer_read(const struct file_request *request) {
@@ -77,12 +85,17 @@ int transfer_read(const struct file_request *request) {
   int error = open_plain(request->path, &status, &fd);
   if (error != 0) return error;
   struct attributes attributes = describe(&status, request->path);
-  if (status.st_size == 0) return read_unsized(fd, request, &attributes);
-  uint64_t size = attributes.size;
-  uint64_t offset = request->offset < size ? request->offset : size;
-  uint64_t length = request->length < size - offset ? request->length : size - offset;
-  if (send_body_head(length, &attributes)) send_content(fd, offset, length);
-  return 0;
+  if (status.st_size == 0) {
+    error = read_unsized(fd, request, &attributes);
+  } else {
+    uint64_t size = attributes.size;
+    uint64_t offset = request->offset < size ? request->offset : size;
+    uint64_t length = request->length < size - offset ? request->length : size - offset;
+    if (length <= SMALL_BYTES) send_small(fd, offset, length, &attributes);
+    else if (send_body(length, &attributes, NULL, 0)) send_content(fd, offset, length);
+  }
+  close(fd);
+  return error;
 }
 
 static int write_whole(int fd, const uint8_t *bytes, size_t length) {

@@ -1,4 +1,4 @@
-// Starts and counts workers; in a worker, reads its one request and serves it.
+// Starts and counts workers; in a worker, reads its requests and serves them.
 #include "worker.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "child.h"
 #include "files.h"
 #include "link.h"
+#include "owners.h"
 #include "protocol.h"
 #include "transfer.h"
 #include "sockets.h"
@@ -70,19 +71,37 @@ static int serve_request(const struct file_request *request) {
 
 static bool is_tunnel(uint8_t type) { return type == FRAME_CONNECT || type == FRAME_CONNECT_TO; }
 
-static void serve(int kind) {
+// What leaves nothing behind and ends in step with the host may be followed by another request.
+static bool may_continue(uint8_t type) {
+  switch (type) {
+    case FRAME_STAT:
+    case FRAME_SET_MODE:
+    case FRAME_LIST:
+    case FRAME_READ:
+    case FRAME_WRITE:
+    case FRAME_MAKE_DIRECTORY:
+      return link_is_whole();
+    default:
+      return false;
+  }
+}
+
+// True when the next request may come.
+static bool serve(int kind) {
   struct frame_header header;
-  if (!link_receive_header(&header)) return;
+  if (!link_receive_header(&header)) return false;
   uint8_t *payload = NULL;
   struct file_request request;
   int error = 0;
   if (header.length > REQUEST_PAYLOAD_MAX) error = failed("request", EMSGSIZE);
   else if ((payload = malloc((size_t)header.length + 1)) == NULL) error = failed("request", ENOMEM);
-  else if (!link_receive(payload, header.length)) return;
+  else if (!link_receive(payload, header.length)) return false;
   else if (!decode_file_request(header.type, payload, header.length, &request)) error = failed("request", EINVAL);
   else if (is_tunnel(header.type) != (kind == KIND_TUNNEL)) error = failed("request", EINVAL);
   else error = serve_request(&request);
   if (error != 0) link_send_failure(error);
+  free(payload);
+  return error == 0 && may_continue(header.type);
 }
 
 static _Noreturn void become_worker(int fd, int kind) {
@@ -94,7 +113,8 @@ static _Noreturn void become_worker(int fd, int kind) {
   child_close_from(CONNECTION_FD + 1, false);
   fcntl(CONNECTION_FD, F_SETFL, 0);
   link_open(CONNECTION_FD);
-  serve(kind);
+  // Names of owners may be others by the next request.
+  while (serve(kind)) owners_forget();
   _exit(0);
 }
 

@@ -1,13 +1,14 @@
 // The workers behind file operations: many at once, and no more than the guest allows.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
 import { startGuest } from "./start-guest.ts";
-import { readAll, refused } from "./with-files.ts";
+import { missing, readAll, refused } from "./with-files.ts";
 
 test("1,000 operations at once all succeed, and no worker stays", async () => {
   await using guest = await startGuest();
@@ -23,6 +24,74 @@ test("1,000 operations at once all succeed, and no worker stays", async () => {
     Array.from({ length: 500 }, (_, index) => `${index}`),
   );
   await eventually(() => assert.throws(() => execFileSync("ps", ["--ppid", String(guest.pid)])));
+});
+
+function workersOf(pid: number): number[] {
+  const listed = spawnSync("ps", ["--ppid", String(pid), "-o", "pid="], { encoding: "utf8" });
+  return listed.stdout
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map(Number);
+}
+
+test("operations that follow one another are served by one worker, whatever they are", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  const { files } = connection;
+  const path = join(guest.dir, "one", "file");
+  await files.write(path, Buffer.from("first"));
+  const [worker, ...others] = workersOf(guest.pid);
+  assert.deepEqual(others, []);
+  for (const text of ["", "x", "y".repeat(100_000)]) {
+    await files.write(path, Buffer.from(text), { mode: 0o640 });
+    assert.equal((await readAll(files, path)).toString(), text);
+    assert.equal((await files.stat(path)).mode, 0o640);
+    assert.equal((await files.setMode(path, 0o600)).mode, 0o600);
+    await files.makeDirectory(join(guest.dir, "one", "more"));
+    assert.deepEqual(
+      (await files.list(join(guest.dir, "one"))).map(({ name }) => name),
+      ["file", "more"],
+    );
+  }
+  assert.deepEqual(workersOf(guest.pid), [worker]);
+  assert.equal(readdirSync(`/proc/${worker}/fd`).length, 4, "no operation leaves a descriptor open");
+});
+
+test("a kept worker that was killed or has failed is not asked again", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  const { files } = connection;
+  await files.stat("/");
+  for (const pid of workersOf(guest.pid)) process.kill(pid, "SIGKILL");
+  // The loop is not given the time to hear of it.
+  assert.equal((await files.stat("/")).type, "directory");
+  const [before] = workersOf(guest.pid);
+  await assert.rejects(files.stat("/none"), missing);
+  assert.equal((await files.stat("/")).type, "directory");
+  await eventually(() => assert.ok(!workersOf(guest.pid).includes(before!)));
+});
+
+test("a body that is not read to its end leaves no worker behind", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  const { files } = connection;
+  const path = join(guest.dir, "large");
+  writeFileSync(path, Buffer.alloc(8 * 1024 * 1024, 1));
+  const { body } = await files.read(path);
+  body.destroy();
+  await eventually(() => assert.deepEqual(workersOf(guest.pid), []));
+  assert.equal((await readAll(files, path)).length, 8 * 1024 * 1024);
+  assert.equal((await readAll(files, path, { offset: 5, length: 3 })).length, 3);
+});
+
+test("workers end with the connection they serve", async () => {
+  await using guest = await startGuest();
+  {
+    await using connection = await guest.open();
+    await connection.files.stat("/");
+    assert.equal(workersOf(guest.pid).length, 1);
+  }
+  await eventually(() => assert.deepEqual(workersOf(guest.pid), []));
 });
 
 test("workers beyond the guest's limit are refused with a reason, and the init goes on", async () => {

@@ -82,9 +82,13 @@ export class ControlConnection {
     return this.#stop.signal.aborted;
   }
 
+  knows(ability: Ability): boolean {
+    return this.#revision >= revisionOf[ability];
+  }
+
   /** Throws when the init inside is of an earlier build that cannot do it. */
   require(ability: Ability): void {
-    if (this.#revision >= revisionOf[ability]) return;
+    if (this.knows(ability)) return;
     const message = "The sandbox's init is of an earlier version that cannot do this; upgrade or restart the sandbox.";
     throw new AppError("unprocessable", message, { details: { ability } });
   }

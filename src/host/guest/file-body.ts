@@ -9,32 +9,45 @@ export type FileBodyOptions = {
   /** Bytes of the content that arrived with the answer. */
   first: Buffer;
   lengthBytes: number;
+  /** Everything has come, and the socket has no listeners of ours any more. */
+  onWhole: () => void;
   onClosed: () => void;
 };
 
 export class FileBody extends Readable {
-  readonly #socket: Socket;
+  #socket: Socket | undefined;
+  readonly #onWhole: () => void;
   readonly #onClosed: () => void;
   #leftBytes: number;
+  readonly #onData = (chunk: Buffer): void => this.#take(chunk);
+  readonly #onError = (error: Error): void => void this.destroy(unavailable("the connection failed", error));
+  readonly #onEarlyEnd = (): void => {
+    this.destroy(new AppError("conflict", "The file became shorter while it was read."));
+  };
 
-  constructor({ socket, first, lengthBytes, onClosed }: FileBodyOptions) {
+  constructor({ socket, first, lengthBytes, onWhole, onClosed }: FileBodyOptions) {
     super({ highWaterMark: 256 * 1024 });
     this.#socket = socket;
+    this.#onWhole = onWhole;
     this.#onClosed = onClosed;
     this.#leftBytes = lengthBytes;
-    socket.on("data", (chunk: Buffer) => this.#take(chunk));
-    socket.on("error", (error) => this.destroy(unavailable("the connection failed", error)));
-    socket.on("close", () => this.#onEarlyEnd());
-    socket.on("end", () => this.#onEarlyEnd());
+    // Of a small file everything may be here already.
+    if (first.length < lengthBytes) {
+      socket
+        .on("data", this.#onData)
+        .on("error", this.#onError)
+        .on("close", this.#onEarlyEnd)
+        .on("end", this.#onEarlyEnd);
+    }
     if (first.length > 0 || lengthBytes === 0) this.#take(first);
   }
 
   override _read(): void {
-    this.#socket.resume();
+    this.#socket?.resume();
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    this.#socket.destroy();
+    this.#socket?.destroy();
     this.#onClosed();
     done(error);
   }
@@ -46,15 +59,19 @@ export class FileBody extends Readable {
     }
     this.#leftBytes -= chunk.length;
     const wantsMore = chunk.length === 0 || this.push(chunk);
-    if (this.#leftBytes === 0) {
-      this.push(null);
-      this.#socket.destroy();
-    } else if (!wantsMore) {
-      this.#socket.pause();
-    }
+    if (this.#leftBytes === 0) this.#finish();
+    else if (!wantsMore) this.#socket?.pause();
   }
 
-  #onEarlyEnd(): void {
-    if (this.#leftBytes > 0) this.destroy(new AppError("conflict", "The file became shorter while it was read."));
+  #finish(): void {
+    const socket = this.#socket!;
+    this.#socket = undefined;
+    socket
+      .off("data", this.#onData)
+      .off("error", this.#onError)
+      .off("close", this.#onEarlyEnd)
+      .off("end", this.#onEarlyEnd);
+    this.push(null);
+    this.#onWhole();
   }
 }

@@ -1,8 +1,9 @@
-// Files inside a sandbox: each operation is one connection to a worker of the guest.
+// Files inside a sandbox: each operation has a worker of the guest to itself while it lasts.
 import type { Readable } from "node:stream";
 import type { FileInfo, GuestFiles } from "../../sandbox-api/machine.ts";
 import { FileBody } from "./file-body.ts";
 import { dataFrames, endFrame, sendBody } from "./file-upload.ts";
+import type { FileWorkers, Worker } from "./file-workers.ts";
 import type { Frame } from "./frames.ts";
 import { fileError, GuestProtocolError } from "./guest-errors.ts";
 import {
@@ -19,7 +20,7 @@ import {
   encodeStat,
   encodeWrite,
 } from "./messages.ts";
-import { type Ability, connectionKind, frameType } from "./protocol.ts";
+import { type Ability, frameType } from "./protocol.ts";
 import { Slots } from "./slots.ts";
 import { unintelligible, type Wait, WorkerLink } from "./worker-link.ts";
 
@@ -39,33 +40,32 @@ const slotLimits = {
 const smallBodyBytes = 128 * 1024;
 
 type Call = { path: string; what: string };
+type Asked = { worker: Worker; link: WorkerLink };
 
 export class ConnectedFiles implements GuestFiles {
-  readonly #socketPath: string;
+  readonly #workers: FileWorkers;
   readonly #onViolation: (error: GuestProtocolError) => void;
   readonly #require: (ability: Ability) => void;
   readonly #slots = new Slots(slotLimits);
 
   constructor(options: {
-    socketPath: string;
+    workers: FileWorkers;
     onViolation: (error: GuestProtocolError) => void;
     require: (ability: Ability) => void;
   }) {
-    this.#socketPath = options.socketPath;
+    this.#workers = options.workers;
     this.#onViolation = options.onViolation;
     this.#require = options.require;
   }
 
   async stat(path: string): Promise<FileInfo> {
-    return this.#single({ path, what: "Looking at a file" }, encodeStat(path), decodeAttributes);
+    return this.#attributes({ path, what: "Looking at a file" }, encodeStat(path));
   }
 
   async list(path: string, entriesMax = entriesLimit): Promise<FileInfo[]> {
     const call = { path, what: "Listing a directory" };
     const request = encodeList(path, Math.min(entriesMax, entriesLimit));
-    return this.#guarded(async () => {
-      using _slot = await this.#slots.take();
-      using link = this.#open(request);
+    return this.#exchange(request, async (link) => {
       const entries: FileInfo[] = [];
       for (;;) {
         const frame = await this.#next(link, call, { timeoutMs: answerTimeoutMs });
@@ -84,21 +84,23 @@ export class ConnectedFiles implements GuestFiles {
   ): Promise<{ info: FileInfo; body: Readable }> {
     const call = { path, what: "Opening a file" };
     const request = encodeRead(path, range.offset, range.length);
-    return this.#guarded(async () => {
-      const slot = await this.#slots.take();
-      try {
-        const link = this.#open(request);
-        const frame = await this.#next(link, call, { timeoutMs: answerTimeoutMs });
-        if (frame.type !== frameType.body) throw new GuestProtocolError("a file's answer is of another type");
-        const { length, info } = decodeBody(frame);
-        const { socket, rest } = link.release();
-        const onClosed = (): void => slot[Symbol.dispose]();
-        return { info, body: new FileBody({ socket, first: rest, lengthBytes: length, onClosed }) };
-      } catch (error) {
-        slot[Symbol.dispose]();
-        throw error;
-      }
-    });
+    const slot = await this.#slots.take();
+    try {
+      return await this.#guarded(() =>
+        this.#ask(request, async ({ worker, link }) => {
+          const frame = await this.#next(link, call, { timeoutMs: answerTimeoutMs });
+          if (frame.type !== frameType.body) throw new GuestProtocolError("a file's answer is of another type");
+          const { length, info } = decodeBody(frame);
+          const { socket, rest } = link.release();
+          const onClosed = (): void => slot[Symbol.dispose]();
+          const onWhole = (): void => this.#workers.keep(worker);
+          return { info, body: new FileBody({ socket, first: rest, lengthBytes: length, onWhole, onClosed }) };
+        }),
+      );
+    } catch (error) {
+      slot[Symbol.dispose]();
+      throw error;
+    }
   }
 
   async write(
@@ -108,13 +110,12 @@ export class ConnectedFiles implements GuestFiles {
   ): Promise<FileInfo> {
     const call = { path, what: "Writing a file" };
     const request = encodeWrite(path, mode);
+    if (Buffer.isBuffer(body) && body.length <= smallBodyBytes) {
+      return this.#attributes(call, Buffer.concat([request, ...dataFrames(body), endFrame]), { signal });
+    }
     return this.#guarded(async () => {
       using _slot = await this.#slots.take(signal);
-      if (Buffer.isBuffer(body) && body.length <= smallBodyBytes) {
-        using link = this.#open(Buffer.concat([request, ...dataFrames(body), endFrame]));
-        return decodeAttributes(await this.#expect(link, call, frameType.attributes, { signal }));
-      }
-      using link = this.#open(request);
+      using link = new WorkerLink(this.#workers.askNew(request).socket);
       const answer = this.#expect(link, call, frameType.attributes, { signal });
       // When the body fails first, nobody asks for the answer any more.
       answer.catch(() => undefined);
@@ -131,42 +132,68 @@ export class ConnectedFiles implements GuestFiles {
 
   async setMode(path: string, mode: number): Promise<FileInfo> {
     this.#require("setMode");
-    return this.#single({ path, what: "Changing a file's mode" }, encodeSetMode(path, mode), decodeAttributes);
+    return this.#attributes({ path, what: "Changing a file's mode" }, encodeSetMode(path, mode));
   }
 
   async makeDirectory(path: string, mode?: number): Promise<void> {
-    await this.#single({ path, what: "Making a directory" }, encodeMakeDirectory(path, mode), undefined);
+    const call = { path, what: "Making a directory" };
+    await this.#exchange(encodeMakeDirectory(path, mode), (link) =>
+      this.#expect(link, call, frameType.done, { timeoutMs: answerTimeoutMs }),
+    );
   }
 
   async remove(path: string, { recursive = false }: { recursive?: boolean } = {}): Promise<void> {
     const wait = { timeoutMs: recursive ? longTimeoutMs : answerTimeoutMs };
-    await this.#single({ path, what: "Removing a file" }, encodeRemove(path, recursive), undefined, wait);
+    await this.#once({ path, what: "Removing a file" }, encodeRemove(path, recursive), frameType.done, wait);
   }
 
   async concatenate(path: string, sources: readonly string[], options: { mode?: number } = {}): Promise<FileInfo> {
     const request = encodeConcatenate(path, sources, options.mode);
     const wait = { timeoutMs: longTimeoutMs };
-    return this.#single({ path, what: "Joining files" }, request, decodeAttributes, wait);
+    return decodeAttributes(await this.#once({ path, what: "Joining files" }, request, frameType.attributes, wait));
   }
 
-  /** One request, one answer: attributes when they are decoded, else an empty one. */
-  async #single<T = void>(
-    call: Call,
-    request: Buffer,
-    decode: ((frame: Frame) => T) | undefined,
-    wait: Partial<Wait> = { timeoutMs: answerTimeoutMs },
-  ): Promise<T> {
+  #attributes(call: Call, request: Buffer, wait: Partial<Wait> = { timeoutMs: answerTimeoutMs }): Promise<FileInfo> {
+    return this.#exchange(
+      request,
+      async (link) => decodeAttributes(await this.#expect(link, call, frameType.attributes, wait)),
+      wait.signal,
+    );
+  }
+
+  /** What would do something else a second time has a worker nobody can have ended unheard. */
+  #once(call: Call, request: Buffer, type: number, wait: Partial<Wait>): Promise<Frame> {
     return this.#guarded(async () => {
       using _slot = await this.#slots.take();
-      using link = this.#open(request);
-      const type = decode === undefined ? frameType.done : frameType.attributes;
-      const frame = await this.#expect(link, call, type, wait);
-      return decode === undefined ? (undefined as T) : decode(frame);
+      using link = new WorkerLink(this.#workers.askNew(request).socket);
+      return await this.#expect(link, call, type, wait);
     });
   }
 
-  #open(request: Buffer): WorkerLink {
-    return new WorkerLink(this.#socketPath, connectionKind.files, request);
+  /** A request whose frames `work` reads to the last one. */
+  #exchange<T>(request: Buffer, work: (link: WorkerLink) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#guarded(async () => {
+      using _slot = await this.#slots.take(signal);
+      return await this.#ask(request, async ({ worker, link }) => {
+        const result = await work(link);
+        if (link.release().rest.length > 0) throw new GuestProtocolError("an answer goes on after its end");
+        this.#workers.keep(worker);
+        return result;
+      });
+    });
+  }
+
+  /** A kept worker may have been ended inside before it heard the request: then a new one is asked, once. */
+  async #ask<T>(request: Buffer, work: (asked: Asked) => Promise<T>): Promise<T> {
+    for (let worker = this.#workers.ask(request); ; worker = this.#workers.askNew(request)) {
+      const link = new WorkerLink(worker.socket);
+      try {
+        return await work({ worker, link });
+      } catch (error) {
+        link[Symbol.dispose]();
+        if (!worker.isKept || !link.isUnheard) throw error;
+      }
+    }
   }
 
   async #expect(link: WorkerLink, call: Call, type: number, wait: Partial<Wait>): Promise<Frame> {

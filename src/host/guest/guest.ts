@@ -16,6 +16,7 @@ import type { Patience } from "./answers.ts";
 import { type Attachment, ControlConnection } from "./control.ts";
 import { deferWithDeadline } from "./deadline.ts";
 import { dial } from "./dial.ts";
+import { FileWorkers } from "./file-workers.ts";
 import { ConnectedFiles } from "./files.ts";
 import { checkHello, FrameReader } from "./frames.ts";
 import { GuestProtocolError, unavailable } from "./guest-errors.ts";
@@ -38,6 +39,7 @@ export class GuestConnection implements Guest, AsyncDisposable {
   readonly trees: GuestTrees;
   readonly #socketPath: string;
   readonly #control: ControlConnection;
+  readonly #workers: FileWorkers;
   readonly #sockets: (pid: number | undefined) => Promise<SocketInfo[]>;
 
   constructor(options: OpenGuestOptions & { socket: Socket; reader: FrameReader; revision: number }) {
@@ -45,7 +47,12 @@ export class GuestConnection implements Guest, AsyncDisposable {
     this.#socketPath = socketPath;
     this.#control = new ControlConnection(options);
     const worker = { socketPath, onViolation: (error: GuestProtocolError) => this.#violated(error) };
-    this.files = new ConnectedFiles({ ...worker, require: (ability) => this.#control.require(ability) });
+    this.#workers = new FileWorkers({ socketPath, isAble: () => this.#control.knows("keptWorkers") });
+    this.files = new ConnectedFiles({
+      workers: this.#workers,
+      onViolation: worker.onViolation,
+      require: (ability) => this.#control.require(ability),
+    });
     const trees = new ConnectedTrees(worker);
     this.trees = trees;
     this.#sockets = (pid) => trees.sockets(pid);
@@ -72,8 +79,10 @@ export class GuestConnection implements Guest, AsyncDisposable {
   }
 
   /** Replaces the init by another build of it; `unprocessable` with `details.step` when that was refused. */
-  upgrade(binary: Buffer): Promise<InitUpgrade> {
-    return this.#control.upgrade(binary);
+  async upgrade(binary: Buffer): Promise<InitUpgrade> {
+    const upgraded = await this.#control.upgrade(binary);
+    this.#workers.drop();
+    return upgraded;
   }
 
   sockets(pid?: number): Promise<SocketInfo[]> {
@@ -100,6 +109,7 @@ export class GuestConnection implements Guest, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#workers.drop();
     this.#control.close("the connection was closed");
     await this.#control.settled();
   }

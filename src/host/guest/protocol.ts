@@ -2,7 +2,7 @@
 
 export const protocolVersion = 1;
 /** What an init can do beyond version 1, by the first revision that can; an init tells its revision when it is greeted. */
-export const revisionOf = { input: 1, upgrade: 2, setMode: 3, connectTo: 4 } as const;
+export const revisionOf = { input: 1, upgrade: 2, setMode: 3, connectTo: 4, keptWorkers: 4 } as const;
 export type Ability = keyof typeof revisionOf;
 export const helloBytes = 8;
 export const frameHeaderBytes = 9;

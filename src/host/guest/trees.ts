@@ -1,6 +1,7 @@
 // Walks, watches and sockets inside a sandbox: each is one connection to a worker of the guest.
 import { AppError } from "../../core/errors.ts";
 import type { Change, FoundEntry, GuestTrees, SocketInfo, WalkOptions } from "../../sandbox-api/machine.ts";
+import { dial } from "./dial.ts";
 import type { Frame } from "./frames.ts";
 import { fileError, GuestProtocolError } from "./guest-errors.ts";
 import { decodeFailed } from "./messages.ts";
@@ -137,7 +138,7 @@ export class ConnectedTrees implements GuestTrees {
   }
 
   #open(request: Buffer): WorkerLink {
-    return new WorkerLink(this.#socketPath, connectionKind.files, request);
+    return new WorkerLink(dial(this.#socketPath, connectionKind.files, request));
   }
 
   async #next(link: WorkerLink, path: string, wait: Parameters<WorkerLink["next"]>[0]): Promise<Frame> {

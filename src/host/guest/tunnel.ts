@@ -1,6 +1,7 @@
 // A byte stream from the host to a TCP server inside a sandbox, or to one elsewhere as the sandbox reaches it.
 import type { Socket } from "node:net";
 import { AppError } from "../../core/errors.ts";
+import { dial } from "./dial.ts";
 import { errnoName, GuestProtocolError } from "./guest-errors.ts";
 import { decodeFailed, encodeConnect, encodeConnectTo } from "./messages.ts";
 import { connectionKind, frameType } from "./protocol.ts";
@@ -16,7 +17,7 @@ export async function openTunnel(socketPath: string, target: TunnelTarget, signa
   const { host, port } = target;
   const request = host === undefined ? encodeConnect(port) : encodeConnectTo(host, port);
   signal?.throwIfAborted();
-  const link = new WorkerLink(socketPath, connectionKind.tunnel, request);
+  const link = new WorkerLink(dial(socketPath, connectionKind.tunnel, request));
   try {
     const what = `Connecting to ${host === undefined ? "" : `${host} `}port ${port}`;
     const frame = await link.next({ timeoutMs: connectTimeoutMs, signal, what });

@@ -2,10 +2,9 @@
 import type { Socket } from "node:net";
 import { AppError } from "../../core/errors.ts";
 import { type Deferred, deferWithDeadline } from "./deadline.ts";
-import { dial } from "./dial.ts";
 import { type Frame, FrameReader } from "./frames.ts";
 import { type GuestProtocolError, unavailable } from "./guest-errors.ts";
-import { answerPayloadMax, type ConnectionKind } from "./protocol.ts";
+import { answerPayloadMax } from "./protocol.ts";
 
 export type Wait = { timeoutMs?: number; signal?: AbortSignal; what: string };
 
@@ -14,12 +13,14 @@ export class WorkerLink implements Disposable {
   readonly #reader = new FrameReader(answerPayloadMax);
   #waiting: Deferred<Frame> | undefined;
   #failure: unknown;
+  #hasAnswered = false;
   readonly #onReadable = (): void => this.#read();
   readonly #onEnd = (): void => this.#fail(unavailable("it closed the connection before it answered"));
   readonly #onError = (error: Error): void => this.#fail(unavailable("the connection failed", error));
 
-  constructor(socketPath: string, kind: ConnectionKind, request: Buffer) {
-    this.socket = dial(socketPath, kind, request);
+  /** The request is on its way. */
+  constructor(socket: Socket) {
+    this.socket = socket;
     this.socket.on("readable", this.#onReadable);
     this.socket.on("end", this.#onEnd);
     this.socket.on("close", this.#onEnd);
@@ -50,6 +51,11 @@ export class WorkerLink implements Disposable {
     return { socket: this.socket, rest: this.#reader.takeRest() };
   }
 
+  /** The worker went away before the first frame of its answer. */
+  get isUnheard(): boolean {
+    return this.#failure !== undefined && !this.#hasAnswered;
+  }
+
   [Symbol.dispose](): void {
     this.socket.destroy();
   }
@@ -67,6 +73,7 @@ export class WorkerLink implements Disposable {
     if (waiting === undefined) return;
     try {
       const frame = this.#reader.next();
+      this.#hasAnswered ||= frame !== undefined;
       if (frame !== undefined) waiting.resolve(frame);
       else if (this.#failure !== undefined) waiting.reject(this.#failure);
       else this.#continue();
