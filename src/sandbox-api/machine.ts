@@ -176,8 +176,8 @@ export type Change = { kind: ChangeKind; path: string; isDirectory: boolean };
 
 /** Whole trees inside the sandbox; links in them are not followed. Failures as those of GuestFiles. */
 export interface GuestTrees {
-  /** What lies below a directory, a batch at a time and in no order; leaving the loop ends the walk. Not into /proc and its like. */
-  walk(path: string, options: WalkOptions): AsyncIterable<FoundEntry[]>;
+  /** What lies below a directory, a batch at a time and in no order; leaving the loop or aborting the signal ends the walk. Not into /proc and its like. */
+  walk(path: string, options: WalkOptions, signal?: AbortSignal): AsyncIterable<FoundEntry[]>;
   /** Resolves once every later change will be told, in batches, until the signal is aborted or the guest is lost. */
   watch(path: string, options: { recursive: boolean; signal: AbortSignal }): Promise<AsyncIterable<Change[]>>;
 }

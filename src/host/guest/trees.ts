@@ -51,9 +51,9 @@ export class ConnectedTrees implements GuestTrees {
     this.#patience = patience ?? { answerTimeoutMs, walkTimeoutMs };
   }
 
-  async *walk(path: string, options: WalkOptions): AsyncGenerator<FoundEntry[]> {
+  async *walk(path: string, options: WalkOptions, signal?: AbortSignal): AsyncGenerator<FoundEntry[]> {
     const request = encodeWalk(path, options);
-    using _slot = await this.#walks.take();
+    using _slot = await this.#walks.take(signal);
     using link = this.#open(request);
     let count = 0;
     let leftMs = this.#patience.walkTimeoutMs;
@@ -61,7 +61,7 @@ export class ConnectedTrees implements GuestTrees {
       const found = await this.#guarded(async () => {
         const askedMs = performance.now();
         const timeoutMs = Math.min(this.#patience.answerTimeoutMs, Math.max(1, leftMs));
-        const frame = await this.#next(link, path, { what: "Walking a tree", timeoutMs });
+        const frame = await this.#next(link, path, { what: "Walking a tree", timeoutMs, signal });
         leftMs -= performance.now() - askedMs;
         if (frame.type === frameType.done) return undefined;
         if (frame.type !== frameType.found) throw new GuestProtocolError("a walk has a frame that is no part of it");

@@ -177,8 +177,8 @@ export class GuestSlot implements Guest, AsyncDisposable {
   get trees(): GuestTrees {
     const get = () => this.#get();
     return {
-      async *walk(path, options) {
-        yield* (await get()).trees.walk(path, options);
+      async *walk(path, options, signal) {
+        yield* (await get()).trees.walk(path, options, signal);
       },
       watch: async (path, options) => (await get()).trees.watch(path, options),
     };

@@ -37,10 +37,14 @@ export const codeTools = [
     ),
     output: Type.Object({ success: Type.Boolean(), matches: Type.Array(Type.String()), query: Type.String() }),
     changes: "nothing",
-    async run({ query, directory }, { session: { machine } }) {
+    async run({ query, directory }, { session: { machine }, signal }) {
       const root = resolvePath(directory ?? "", machine);
       const filter = readNameFilter({ maxResults: filesFoundMax }, { files: true, directories: false });
-      const found = await rankNames(machine.guest, { directory: root, query: query.slice(0, queryMaxLength) }, filter);
+      const found = await rankNames(
+        { guest: machine.guest, signal },
+        { directory: root, query: query.slice(0, queryMaxLength) },
+        filter,
+      );
       return { success: true, matches: found.map(({ path }) => posix.join(root, path)), query };
     },
   }),

@@ -7,11 +7,18 @@ type Token = { kind: "one"; accepts: (character: string) => boolean } | { kind: 
 
 /** A pattern without a slash is for the last segment of a path, another for the whole. */
 export function compileGlob(pattern: string): Glob {
-  const tokens = parse(pattern.replace(/^\.?\//, ""));
   const isForName = !pattern.includes("/");
-  return {
-    matches: (path) => matches(tokens, isForName ? path.slice(path.lastIndexOf("/") + 1) : path),
-  };
+  const accepts = compile(pattern.replace(/^\.?\//, ""));
+  return { matches: (path) => accepts(isForName ? path.slice(path.lastIndexOf("/") + 1) : path) };
+}
+
+/** Most patterns are a plain name or a `*` and an ending. */
+function compile(pattern: string): (text: string) => boolean {
+  if (!/[*?[\\]/.test(pattern)) return (text) => text === pattern;
+  const ending = /^\*([^*?[\\/]+)$/.exec(pattern)?.[1];
+  if (ending !== undefined) return (text) => text.endsWith(ending) && !text.slice(0, -ending.length).includes("/");
+  const tokens = parse(pattern);
+  return (text) => matches(tokens, text);
 }
 
 function parse(pattern: string): Token[] {
@@ -54,24 +61,28 @@ function parseSet(characters: readonly string[]): (character: string) => boolean
 
 /** Which tokens may come next is all that is kept while the text is read once. */
 function matches(tokens: readonly Token[], text: string): boolean {
-  let states = follow(tokens, new Set([0]));
+  let states = new Uint8Array(tokens.length + 1);
+  let next = new Uint8Array(tokens.length + 1);
+  states[0] = 1;
+  follow(tokens, states);
   for (const character of text) {
-    const next = new Set<number>();
-    for (const state of states) {
-      const token = tokens[state];
-      if (token === undefined) continue;
-      if (token.kind === "one") {
-        if (token.accepts(character)) next.add(state + 1);
-      } else if (token.crossesSlashes || character !== "/") next.add(state);
+    next.fill(0);
+    let isAlive = false;
+    for (const [state, token] of tokens.entries()) {
+      if (states[state] === 0) continue;
+      const to = token.kind === "one" ? state + 1 : state;
+      if (!(token.kind === "one" ? token.accepts(character) : token.crossesSlashes || character !== "/")) continue;
+      next[to] = 1;
+      isAlive = true;
     }
-    if (next.size === 0) return false;
-    states = follow(tokens, next);
+    if (!isAlive) return false;
+    follow(tokens, next);
+    [states, next] = [next, states];
   }
-  return states.has(tokens.length);
+  return states[tokens.length] === 1;
 }
 
 /** A `many` may also stand for nothing. */
-function follow(tokens: readonly Token[], states: Set<number>): Set<number> {
-  for (const state of states) if (tokens[state]?.kind === "many") states.add(state + 1);
-  return states;
+function follow(tokens: readonly Token[], states: Uint8Array): void {
+  for (const [state, { kind }] of tokens.entries()) if (kind === "many" && states[state] === 1) states[state + 1] = 1;
 }

@@ -1,53 +1,66 @@
 // Finds names below a directory, by globs or ranked against a query.
 import { posix } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import fuzzysort from "fuzzysort";
 import type { FindMatch, FuzzyMatch } from "../../contract/sandbox-api/search.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Guest } from "../machine.ts";
 import { type NameFilter, typeName } from "./name-filter.ts";
+import { Turn } from "./turn.ts";
 
 /** Ranking needs all candidates at once; more would make everybody on this host wait. */
 const candidatesMax = 50_000;
 export const queryMaxLength = 64;
-/** Names and queries are the caller's, and may be made to compare slowly: everybody else on this host gets a turn in between. */
-const rankedInOneTurn = 500;
+/** Compared between two looks at the clock. */
+const rankedAtOnce = 32;
 
-export async function findNames(guest: Guest, directory: string, filter: NameFilter): Promise<FindMatch[]> {
-  const matches: FindMatch[] = [];
-  if (filter.resultsMax === 0) return matches;
-  for await (const batch of guest.trees.walk(directory, filter.walk)) {
-    for (const entry of batch) {
-      if (!filter.accepts(entry)) continue;
-      matches.push({ path: entry.path, type: typeName(entry.type) });
-      if (matches.length >= filter.resultsMax) return matches;
-    }
-  }
-  return matches;
+export type NameSearch = { guest: Guest; signal: AbortSignal };
+
+export async function findNames(search: NameSearch, directory: string, filter: NameFilter): Promise<FindMatch[]> {
+  if (filter.resultsMax === 0) return [];
+  return collect(search, directory, filter, filter.walk.entriesMax, filter.resultsMax);
 }
 
 /** Best first. */
 export async function rankNames(
-  guest: Guest,
+  search: NameSearch,
   { directory, query }: { directory: string; query: string },
   filter: NameFilter,
 ): Promise<FuzzyMatch[]> {
-  const candidates: FindMatch[] = [];
-  for await (const batch of guest.trees.walk(directory, { ...filter.walk, entriesMax: candidatesMax })) {
-    for (const entry of batch) {
-      if (filter.accepts(entry)) candidates.push({ path: entry.path, type: typeName(entry.type) });
-    }
-  }
+  const candidates = await collect(search, directory, filter, candidatesMax, candidatesMax);
   const matches: FuzzyMatch[] = [];
-  for (let at = 0; at < candidates.length; at += rankedInOneTurn) {
-    const slice = candidates.slice(at, at + rankedInOneTurn);
-    const ranked = fuzzysort.go(query, slice, { key: "path", limit: filter.resultsMax });
-    for (const { obj, score } of ranked) matches.push({ path: obj.path, score, type: obj.type });
+  const turn = new Turn();
+  for (let at = 0; at < candidates.length; at += rankedAtOnce) {
+    const slice = candidates.slice(at, at + rankedAtOnce);
+    for (const { obj, score } of fuzzysort.go(query, slice, { key: "path", limit: filter.resultsMax })) {
+      matches.push({ path: obj.path, score, type: obj.type });
+    }
+    if (!turn.isOver) continue;
     // The library keeps all it has ever compared, whoever's it was.
     fuzzysort.cleanup();
-    await setImmediate();
+    await turn.next(search.signal);
   }
+  fuzzysort.cleanup();
   return matches.sort((left, right) => right.score - left.score).slice(0, filter.resultsMax);
+}
+
+async function collect(
+  { guest, signal }: NameSearch,
+  directory: string,
+  filter: NameFilter,
+  entriesMax: number,
+  matchesMax: number,
+): Promise<FindMatch[]> {
+  const matches: FindMatch[] = [];
+  const turn = new Turn();
+  for await (const batch of guest.trees.walk(directory, { ...filter.walk, entriesMax }, signal)) {
+    for (const entry of batch) {
+      if (turn.isOver) await turn.next(signal);
+      if (!filter.accepts(entry)) continue;
+      matches.push({ path: entry.path, type: typeName(entry.type) });
+      if (matches.length >= matchesMax) return matches;
+    }
+  }
+  return matches;
 }
 
 /**

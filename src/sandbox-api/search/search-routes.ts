@@ -6,17 +6,23 @@ import { pathFromUrl } from "../sandbox-path.ts";
 import { readExcludeDirs, readNameFilter, readResultsMax } from "./name-filter.ts";
 import { searchContentsOf } from "./search-contents.ts";
 import { findNames, rankNames, readTarget } from "./search-names.ts";
+import { withinSearchTime } from "./search-time.ts";
 
 export function registerSearchRoutes(app: App): void {
   const find = "/filesystem-find";
   route(
     app,
     findFiles,
-    async ({ request, query, session: { machine }, timing }) => {
+    async ({ request, reply, query, session, timing }) => {
+      const { machine } = session;
       const directory = pathFromUrl(request.raw.url!, find, machine);
       const isForDirectories = query.type === "directory";
       const filter = readNameFilter(query, { files: !isForDirectories, directories: isForDirectories });
-      const matches = await timing.measure("guest", () => findNames(machine.guest, directory, filter));
+      const matches = await timing.measure("guest", () =>
+        withinSearchTime({ reply, session }, (signal) =>
+          findNames({ guest: machine.guest, signal }, directory, filter),
+        ),
+      );
       return { matches, total: matches.length };
     },
     { paths: [find] },
@@ -26,11 +32,14 @@ export function registerSearchRoutes(app: App): void {
   route(
     app,
     searchNames,
-    async ({ request, query, session: { machine }, timing }) => {
+    async ({ request, reply, query, session, timing }) => {
+      const { machine } = session;
       const path = pathFromUrl(request.raw.url!, search, machine);
       const filter = readNameFilter(query, { files: true, directories: true });
       const target = await timing.measure("guest", () => readTarget(machine.guest, path, query.query));
-      const matches = await timing.measure("guest", () => rankNames(machine.guest, target, filter));
+      const matches = await timing.measure("guest", () =>
+        withinSearchTime({ reply, session }, (signal) => rankNames({ guest: machine.guest, signal }, target, filter)),
+      );
       return { matches, total: matches.length };
     },
     { paths: [search] },
