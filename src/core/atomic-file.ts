@@ -1,5 +1,5 @@
 // Files that are read back after a crash: replaced whole, so a reader sees the old content or the new, never a part.
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 export type WriteOptions = {
@@ -14,19 +14,30 @@ export function writeFileAtomic(
   { mode = 0o600, durable = false }: WriteOptions = {},
 ): void {
   const temporary = `${path}.new`;
-  const file = openSync(temporary, "w", mode);
   try {
-    writeSync(file, content);
-    if (durable) fsyncSync(file);
-  } finally {
-    closeSync(file);
+    writeContent(temporary, content, mode, durable);
+    renameSync(temporary, path);
+  } catch (error) {
+    // On a full disk most of all, what was not finished must not stay.
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  renameSync(temporary, path);
   if (!durable) return;
   const directory = openSync(dirname(path), "r");
   try {
     fsyncSync(directory);
   } finally {
     closeSync(directory);
+  }
+}
+
+/** All of it: a single write may end early, as on a disk that has just become full. */
+function writeContent(path: string, content: string, mode: number, durable: boolean): void {
+  const file = openSync(path, "w", mode);
+  try {
+    writeFileSync(file, content);
+    if (durable) fsyncSync(file);
+  } finally {
+    closeSync(file);
   }
 }

@@ -1,31 +1,15 @@
 // A full disk below the SQLite store: requests are refused as unavailable, nothing acknowledged is lost, and room mends it.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
+import { mountSmallDisk } from "../small-disk.ts";
 import { testsOnPostgres } from "./databases.ts";
 import { startServer, until } from "./harness.ts";
-
-function smallDisk(): Disposable & { path: string } {
-  const path = mkdtempSync(join(tmpdir(), "catnap-small-disk-"));
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=6m,mode=0700", "tmpfs", path]);
-  return {
-    path,
-    [Symbol.dispose]() {
-      execFileSync("umount", [path]);
-      rmSync(path, { recursive: true });
-    },
-  };
-}
 
 /** PostgreSQL's files lie elsewhere. */
 const skip = testsOnPostgres;
 
 test("a full disk is 503, loses nothing acknowledged, and is over when there is room", { skip }, async () => {
-  using disk = smallDisk();
-  const filler = join(disk.path, "filler");
+  using disk = mountSmallDisk(6);
   const acknowledged: string[] = [];
   const server = await startServer({ dataDir: disk.path });
   try {
@@ -35,7 +19,7 @@ test("a full disk is 503, loses nothing acknowledged, and is over when there is 
       return answer;
     };
     for (let index = 0; index < 5; index++) assert.equal((await create(index)).status, 200);
-    fillUp(filler);
+    disk.fill();
     const refused = await until("a creation is refused", async () => {
       const answer = await create(acknowledged.length + 100);
       return answer.status === 200 ? undefined : answer;
@@ -46,7 +30,7 @@ test("a full disk is 503, loses nothing acknowledged, and is over when there is 
     for (const name of acknowledged) assert.equal((await server.call("GET", `/v0/sandboxes/${name}`)).status, 200);
     const deletion = await server.call("DELETE", "/v0/sandboxes/box-0");
     assert.ok(deletion.status === 503 || deletion.status === 200, deletion.text);
-    rmSync(filler);
+    disk.free();
     assert.equal((await create(999)).status, 200);
   } finally {
     await server[Symbol.asyncDispose]();
@@ -59,18 +43,3 @@ test("a full disk is 503, loses nothing acknowledged, and is over when there is 
   const real = await again.query<{ count: number }>("select count(*) as count from sandboxes");
   assert.deepEqual({ ...counted[0] }, { ...real[0] });
 });
-
-/** To the last byte. */
-function fillUp(path: string): void {
-  writeFileSync(path, "");
-  for (let size = 1_048_576; size >= 1; size = Math.floor(size / 2)) {
-    for (;;) {
-      try {
-        writeFileSync(path, Buffer.alloc(size), { flag: "a" });
-      } catch {
-        break;
-      }
-      if (statSync(path).size > 64 * 1_048_576) assert.fail("the disk is not small");
-    }
-  }
-}

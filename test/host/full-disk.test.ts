@@ -1,41 +1,15 @@
 // A disk without room: what needs none goes on, what needs some is refused and leaves nothing, deleting always works.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
+import { mountSmallDisk } from "../small-disk.ts";
 import { HostHarness } from "./harness.ts";
 
-/** A small file system of its own, and how to take all of its room. */
-function mountSmallDisk() {
-  const dir = mkdtempSync(join(tmpdir(), "catnap-full-"));
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=0700", "catnap-test", dir]);
-  const filler = join(dir, "filler");
-  return {
-    dir,
-    fill(): void {
-      const file = openSync(filler, "w");
-      try {
-        for (const chunk of [Buffer.alloc(65_536), Buffer.alloc(1)]) for (;;) writeSync(file, chunk);
-      } catch (error) {
-        assert.equal((error as NodeJS.ErrnoException).code, "ENOSPC");
-      } finally {
-        closeSync(file);
-      }
-    },
-    free: () => rmSync(filler, { force: true }),
-    [Symbol.dispose](): void {
-      execFileSync("umount", ["--lazy", dir]);
-      rmSync(dir, { recursive: true });
-    },
-  };
-}
-
 test("on a full disk sandboxes sleep, wake and are deleted; creations are refused and leave nothing", async () => {
-  using disk = mountSmallDisk();
-  await using harness = await HostHarness.start({ idleTimeoutMs: 20, dataDir: disk.dir, removeRetryMs: 50 });
+  using disk = mountSmallDisk(4);
+  await using harness = await HostHarness.start({ idleTimeoutMs: 20, dataDir: disk.path, removeRetryMs: 50 });
   const { instanceId } = await harness.create("plain");
   await harness.call("plain", "POST", "/process", { name: "long", command: "sleep 1000" });
   disk.fill();
@@ -43,15 +17,15 @@ test("on a full disk sandboxes sleep, wake and are deleted; creations are refuse
     await eventually(() => assert.equal(harness.status("plain").state, "STANDBY"));
     assert.equal((await harness.call("plain", "GET", "/process/long")).status, "running");
   }
-  await assert.rejects(harness.create("refused"), { code: "internal", message: /could not be started/ });
+  await assert.rejects(harness.create("refused"), { code: "unavailable", message: /no room/ });
   assert.equal(harness.directories().length, 1);
   await harness.host.deleteInstance(instanceId);
   assert.deepEqual(harness.directories(), []);
 });
 
 test("a sandbox that dies on a full disk holds nothing, and goes on once there is room", async () => {
-  using disk = mountSmallDisk();
-  await using harness = await HostHarness.start({ idleTimeoutMs: 20, dataDir: disk.dir });
+  using disk = mountSmallDisk(4);
+  await using harness = await HostHarness.start({ idleTimeoutMs: 20, dataDir: disk.path });
   await harness.create("kept");
   for (const name of ["one", "two"]) {
     await harness.call("kept", "POST", "/process", { name, command: "sleep 1000", keepAlive: true, timeout: 0 });
@@ -69,12 +43,12 @@ test("a sandbox that dies on a full disk holds nothing, and goes on once there i
 });
 
 test("an end that cannot be recorded for want of room is recorded later", async () => {
-  using disk = mountSmallDisk();
-  await using harness = await HostHarness.start({ dataDir: disk.dir });
+  using disk = mountSmallDisk(4);
+  await using harness = await HostHarness.start({ dataDir: disk.path });
   await harness.create("ending");
-  const command = `until [ -e ${disk.dir}/go ]; do sleep 0.02; done; exit 7`;
+  const command = `until [ -e ${disk.path}/go ]; do sleep 0.02; done; exit 7`;
   const { pid } = await harness.call("ending", "POST", "/process", { name: "waits", command });
-  mkdirSync(join(disk.dir, "go"));
+  mkdirSync(join(disk.path, "go"));
   disk.fill();
   await eventually(() => assert.ok(!existsSync(`/proc/${pid}`)));
   assert.equal((await harness.call("ending", "GET", "/process/waits")).status, "running", "it is not recorded yet");

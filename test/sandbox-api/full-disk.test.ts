@@ -1,39 +1,27 @@
 // A disk inside a sandbox without room: what needs some is refused and leaves the old file as it was; reading and removing go on.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { mountSmallDisk, type SmallDisk } from "../small-disk.ts";
 import { form } from "./form.ts";
 import { type Answer, TestSandbox } from "./harness.ts";
 
 let sandbox: TestSandbox;
+let smallDisk: SmallDisk;
 let disk: string;
 before(async () => {
   sandbox = await TestSandbox.start();
-  disk = mkdtempSync(join(tmpdir(), "full-disk-"));
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=0755", "catnap-test", disk]);
+  smallDisk = mountSmallDisk(4, "0755");
+  disk = smallDisk.path;
 });
 after(async () => {
   await sandbox[Symbol.asyncDispose]();
-  execFileSync("umount", ["--lazy", disk]);
-  rmSync(disk, { recursive: true });
+  smallDisk[Symbol.dispose]();
 });
 
 const url = (name: string, prefix = "/filesystem"): string => `${prefix}/${encodeURIComponent(join(disk, name))}`;
-
-function fill(): void {
-  const file = openSync(join(disk, "filler"), "w");
-  try {
-    for (const chunk of [Buffer.alloc(65_536), Buffer.alloc(1)]) for (;;) writeSync(file, chunk);
-  } catch (error) {
-    assert.equal((error as NodeJS.ErrnoException).code, "ENOSPC");
-  } finally {
-    closeSync(file);
-  }
-}
 
 function assertNoRoom(answer: Answer): void {
   assert.equal(answer.status, 422, answer.text);
@@ -44,7 +32,7 @@ test("every way to write is refused with what happened, and leaves nothing but t
   writeFileSync(join(disk, "kept"), "old");
   const large = randomBytes(1_000_000);
   const small = Buffer.from("small");
-  fill();
+  smallDisk.fill();
   const writes: (() => Promise<Answer>)[] = [
     () => sandbox.ask("PUT", url("kept"), { json: { content: "new" } }),
     () => sandbox.ask("PUT", url("kept"), { json: { content: "n".repeat(500_000) } }),
@@ -75,7 +63,7 @@ test("a multipart upload that finds no room at completion keeps its parts and th
     `/filesystem-multipart/${uploadId}/part?partNumber=1`,
     form([["file", bytes, "f"]]),
   );
-  fill();
+  smallDisk.fill();
   const complete = (): Promise<Answer> =>
     sandbox.ask("POST", `/filesystem-multipart/${uploadId}/complete`, { json: { parts: [part.json] } });
   for (let round = 0; round < 2; round++) {
@@ -83,7 +71,7 @@ test("a multipart upload that finds no room at completion keeps its parts and th
     assert.equal(readFileSync(join(disk, "target"), "utf8"), "old");
     assert.ok(!readdirSync(disk).some((name) => name.startsWith(".")));
   }
-  rmSync(join(disk, "filler"));
+  smallDisk.free();
   rmSync(join(disk, "kept"), { force: true });
   assert.equal((await complete()).status, 200);
   assert.ok(readFileSync(join(disk, "target")).equals(bytes));

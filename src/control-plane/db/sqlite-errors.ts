@@ -1,4 +1,5 @@
 // What a failure of SQLite means to a caller: a disk that is full or broken is `unavailable`, and nothing has changed then.
+import { isDiskFull } from "../../core/disk-full.ts";
 import { AppError } from "../../core/errors.ts";
 
 const full = 13;
@@ -7,7 +8,7 @@ const outages = [5, 10, 14];
 
 export function translateFailure(error: unknown): unknown {
   const { errcode, code } = (error ?? {}) as { errcode?: unknown; code?: unknown };
-  if (errcode === full || code === "ENOSPC" || code === "EDQUOT") {
+  if (errcode === full || isDiskFull(error)) {
     return new AppError("unavailable", "The disk of the database is full.", {
       cause: error,
       details: { code: "STORAGE_FULL" },

@@ -1,5 +1,6 @@
 // Takes an archive from a client into the local directory: streamed, checked as it passes, whole or not at all.
 import type { IncomingMessage } from "node:http";
+import { isDiskFull } from "../../core/disk-full.ts";
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import type { LocalDirectory } from "../object-store/local-directory.ts";
@@ -145,6 +146,6 @@ function tooLarge(maxBytes: number): AppError {
 }
 
 function explainDisk(error: unknown): never {
-  if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+  if (!isDiskFull(error)) throw error;
   throw new AppError("unavailable", "The platform's disk is full.", { cause: error });
 }

@@ -1,6 +1,7 @@
 // Makes instances through the driver: directory and record first, then the instance, then the connection to its init.
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { isDiskFull } from "../../core/disk-full.ts";
 import { AppError, toAppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import type { Logger } from "../../core/log.ts";
@@ -90,6 +91,9 @@ export class InstanceMaker {
       await remover.remove(record.id, dir);
       const failure = toAppError(error);
       if (failure.code !== "internal") throw failure;
+      if (isDiskFull(error)) {
+        throw new AppError("unavailable", "The platform has no room for another sandbox.", { cause: error });
+      }
       // What programs of the machine have said is for the log: it names the host's paths.
       throw new AppError("internal", "The sandbox could not be started; the platform's log says why.", {
         cause: error,

@@ -3,6 +3,8 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcessCause, ProcessStatus } from "../../contract/sandbox-api/process.ts";
 import { writeFileAtomic } from "../../core/atomic-file.ts";
+import { isDiskFull } from "../../core/disk-full.ts";
+import { AppError } from "../../core/errors.ts";
 import type { JournalState } from "./journal.ts";
 import type { StreamOffsets } from "./journal-format.ts";
 
@@ -79,8 +81,15 @@ export function recordPath(directory: string, token: string): string {
   return join(directory, `${token}.json`);
 }
 
+/** `unavailable` when the host's disk, not the sandbox's, is full; the record on it is the old one then. */
 export function saveRecord(directory: string, record: ProcessRecord): void {
-  writeFileAtomic(recordPath(directory, record.token), JSON.stringify(record));
+  try {
+    writeFileAtomic(recordPath(directory, record.token), JSON.stringify(record));
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    const message = "The platform has no room to record the process; try again later.";
+    throw new AppError("unavailable", message, { cause: error });
+  }
 }
 
 export function removeRecord(directory: string, token: string): void {

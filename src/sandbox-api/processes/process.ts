@@ -61,7 +61,7 @@ export class Process {
       record.guestPid = pid;
       record.startCount = this.#machine.startCount;
     }
-    this.save();
+    this.#saveIfRoom();
     this.keepAwake();
     this.journal.changed();
     // It was to end while it was being started.
@@ -129,7 +129,7 @@ export class Process {
     const before = record.endedBy;
     if (before === undefined || before === "stop") {
       record.endedBy = by;
-      this.save();
+      this.#saveIfRoom();
     }
     if (record.phase === "pausing") return this.endInPause();
     try {
@@ -139,7 +139,7 @@ export class Process {
       if (record.restarts !== undefined && error instanceof AppError && error.code === "not_found") return;
       if (!this.hasEnded) {
         record.endedBy = before;
-        this.save();
+        this.#saveIfRoom();
       }
       throw error;
     }
@@ -163,6 +163,18 @@ export class Process {
 
   save(): void {
     saveRecord(this.#directory, this.record);
+  }
+
+  /**
+   * What is true already must not fail because it cannot be written down: the guest tells the next daemon what runs, and the record
+   * of the end says who asked for it.
+   */
+  #saveIfRoom(): void {
+    try {
+      this.save();
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== "unavailable") throw error;
+    }
   }
 
   /** A running `keepAlive` process holds the sandbox awake and is killed at its deadline. */

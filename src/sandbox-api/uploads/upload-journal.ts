@@ -1,6 +1,7 @@
 // What is kept on disk about a multipart upload: one file of JSON lines each, appended as parts come.
 import { appendFileSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { isDiskFull } from "../../core/disk-full.ts";
 import { AppError } from "../../core/errors.ts";
 
 export type StoredPart = { partNumber: number; etag: string; sizeBytes: number; uploadedAt: string; file: string };
@@ -127,8 +128,7 @@ function write(work: () => void): void {
   try {
     work();
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== "ENOSPC" && code !== "EDQUOT") throw error;
+    if (!isDiskFull(error)) throw error;
     throw new AppError("unavailable", "The platform has no room to record the upload; try again later.", {
       cause: error,
     });
