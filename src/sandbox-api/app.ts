@@ -122,7 +122,7 @@ class Session implements SandboxSession {
     const { processes, tools, monitors } = this.#context;
     tools.guestLost();
     this.#context.terminals.guestLost();
-    monitors[Symbol.dispose]();
+    monitors.guestLost();
     return processes.guestLost();
   }
 

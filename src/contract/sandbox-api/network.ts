@@ -24,7 +24,9 @@ export const MonitorRequest = Type.Object({
   callback: Type.Optional(
     Type.String({
       maxLength: callbackMaxLength,
-      description: "An http URL on localhost, as the sandbox sees it: a server inside that is told of ports.",
+      description:
+        "An http or https URL that is told of ports, asked as a program inside the sandbox would ask it: by the sandbox's names, to where " +
+        "its network lets it, so `localhost` is the sandbox. Redirections are not followed; https needs a certificate this machine trusts.",
     }),
   ),
 });
@@ -46,13 +48,13 @@ export const startPortMonitor = endpoint({
   method: "POST",
   path: "/network/process/:pid/monitor",
   summary:
-    "Tell a server inside the sandbox, by POST of `{pid, port}`, each port that the process listens on, now and as they come",
+    "Tell a callback, by POST of `{pid, port}` from inside the sandbox, each port that the process listens on, now and as they come",
   tag,
   scope,
   params: ByPid,
   body: MonitorRequest,
   response: PidMessage,
-  errors: [422, 429],
+  errors: [422, 429, 503],
 });
 
 export const stopPortMonitor = endpoint({

@@ -4,7 +4,7 @@ import { AppError } from "../../core/errors.ts";
 import type { Machine } from "../machine.ts";
 import { type App, route } from "../route.ts";
 import { parseCallback } from "./callback.ts";
-import { isProcess } from "./port-monitors.ts";
+import { beginOf } from "./inside-process.ts";
 
 /** The kernel's own limit. */
 const pidMax = 4_194_304;
@@ -12,7 +12,7 @@ const pidMax = 4_194_304;
 export function registerNetworkRoutes(app: App): void {
   route(app, getProcessPorts, async ({ params, session, timing }) => {
     const pid = parsePid(params.pid);
-    await requireProcess(session.machine, pid);
+    await beginOfExisting(session.machine, pid);
     const sockets = await timing.measure("guest", () => session.machine.guest.sockets(pid));
     const ports = sockets.map((socket) => ({
       pid: socket.pid ?? pid,
@@ -32,9 +32,9 @@ export function registerNetworkRoutes(app: App): void {
     if (body.callback === undefined || body.callback === "") {
       throw new AppError("invalid_request", "'callback' is missing: the URL that is told of ports.");
     }
-    const callback = parseCallback(body.callback);
-    await requireProcess(session.machine, pid);
-    session.monitors.start(pid, callback);
+    parseCallback(body.callback);
+    const began = await beginOfExisting(session.machine, pid);
+    session.monitors.start({ pid, began, url: body.callback });
     return { pid, message: "Port monitoring started" };
   });
 
@@ -54,8 +54,10 @@ function parsePid(text: string): number {
   return pid;
 }
 
-async function requireProcess(machine: Machine, pid: number): Promise<void> {
-  if (!(await isProcess(machine, pid))) {
+async function beginOfExisting(machine: Machine, pid: number): Promise<string> {
+  const began = await beginOf(machine, pid);
+  if (began === undefined) {
     throw new AppError("unprocessable", `There is no process with the pid ${pid} in the sandbox.`);
   }
+  return began;
 }
