@@ -14,6 +14,7 @@ const parallelFolders = [
   "test/contract/",
   "test/control-plane/",
   "test/core/",
+  "test/dev/",
   "test/edge/",
   "test/images/",
 ];

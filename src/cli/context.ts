@@ -1,6 +1,6 @@
 // What a command may use of the process it runs in; `main.ts` fills it from the real process, tests from their own.
 import type { Readable, Writable } from "node:stream";
-import type { StartPlatform } from "./up/platform.ts";
+import type { StartPlatform } from "../contract/platform.ts";
 
 export type TerminalStream = Writable & { isTTY?: boolean; columns?: number };
 

@@ -171,13 +171,21 @@ function matchNetworks(networks: readonly string[]): (address: string) => boolea
     list.check(address.replace(/^::ffff:/, ""), isIPv4(address.replace(/^::ffff:/, "")) ? "ipv4" : "ipv6");
 }
 
+const listenFailures: Readonly<Record<string, string>> = {
+  EADDRINUSE: "is taken",
+  EADDRNOTAVAIL: "is at no address of this machine",
+  ENOTFOUND: "is at no address that is known",
+  EAI_AGAIN: "is at no address that is known",
+  EACCES: "is not for this user to answer on",
+};
+
 async function listenOn(server: Server, { host, port }: { host: string; port: number }): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EADDRINUSE") return reject(error);
-      reject(
-        new AppError("conflict", `Port ${port} on ${host} is taken; choose another with --listen or CATNAP_LISTEN.`),
-      );
+      const reason = listenFailures[error.code ?? ""];
+      if (reason === undefined) return reject(error);
+      const message = `Port ${port} on ${host} ${reason}; choose another with --listen or CATNAP_LISTEN.`;
+      reject(new AppError("conflict", message, { cause: error }));
     });
     server.listen(port, host, resolve);
   });

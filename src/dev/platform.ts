@@ -1,6 +1,6 @@
 // The whole platform in one process: what `catnap up` runs and what the end-to-end tests start.
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import type { Platform, PlatformOptions } from "../contract/platform.ts";
 import { readControlPlaneConfig, readProxies } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
 import { readOutgoingConfig } from "../control-plane/outgoing/config.ts";
@@ -18,6 +18,7 @@ import { openGuest } from "../host/guest/guest.ts";
 import { idRange } from "../host/images/id-range.ts";
 import { openImages } from "../host/images/images.ts";
 import { createSandboxApi } from "../sandbox-api/app.ts";
+import { makeDataDir } from "./data-dir.ts";
 import { defaultDriver } from "./driver.ts";
 import { createInitSource } from "./init-source.ts";
 import { listenerLimits, openListener } from "./listener.ts";
@@ -30,38 +31,18 @@ import { readVersion, type Version } from "./version.ts";
 /** Path below which sandboxes answer in the path form of their address. */
 const pathPrefix = "/run";
 
-export type PlatformOptions = {
-  env: Readonly<Record<string, string | undefined>>;
-  /** Settings by the name of their variable; they win over `env`. */
-  overrides?: Partial<Record<string, string>>;
-  log: Logger;
-  /** Told the first API key before it begins to exist, so that a crash cannot leave a key that nobody was told. */
-  saveFirstKey?: (apiKey: string, place: { url: string; dataDir: string }) => void;
+type DevOptions = PlatformOptions & {
   /** Another driver than the OCI one, for tests. */
   createDriver?: (config: HostConfig, log: Logger) => Driver;
 };
 
-export type Platform = AsyncDisposable & {
-  /** `http://127.0.0.1:4000`: where this machine reaches it. */
-  url: string;
-  dataDir: string;
-  region: string;
-  workspace: string;
-  idleTimeoutMs: number;
-  /** Only at the first start on a data directory; it is stored nowhere else in clear. */
-  firstApiKey: string | undefined;
-  version: string;
-  /** Resolves when the warm instances are ready. */
-  warmed(): Promise<void>;
-};
-
 /** Resolves when the platform serves requests. Disposing it puts every sandbox to sleep and stops serving; they outlive the process. */
-export async function startPlatform(options: PlatformOptions): Promise<Platform> {
-  const { env, overrides = {}, log, createDriver, saveFirstKey } = options;
+export async function startPlatform(options: DevOptions): Promise<Platform> {
+  const { env, overrides = {}, log, createDriver, saveFirstKey, onStep = () => undefined } = options;
   const settings = { ...env, ...overrides };
   const hostConfig = readHostConfig(settings, projectRoot);
   const { dataDir } = hostConfig;
-  mkdirSync(dataDir, { recursive: true, mode: 0o711 });
+  makeDataDir(dataDir);
   const version = readVersion(projectRoot);
 
   await using opened = new AsyncDisposableStack();
@@ -69,6 +50,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   const { listener, isSecure } = await openFront(settings, opened, log);
   const driver = opened.use(createDriver?.(hostConfig, log) ?? defaultDriver(hostConfig, log).driver);
   const sealKeys = new SealKeys(readSealKeySource(settings, join(dataDir, "seal.key")));
+  onStep("taking back the instances of before");
   const host = opened.use(
     await startHost({ config: hostConfig, settings, driver, sealKey: sealKeys.key, version, log, opened }),
   );
@@ -79,6 +61,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   });
   // A certificate is for the name callers use, and seldom for the address listened on.
   const url = isSecure ? config.origin : listener.origin;
+  onStep("opening the database");
   const controlPlane = opened.use(
     await openControlPlane({
       config,
@@ -88,6 +71,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       saveFirstKey: (apiKey) => saveFirstKey?.(apiKey, { url, dataDir }),
     }),
   );
+  onStep("bringing sandboxes and instances together");
   await controlPlane.reconcile();
   opened.use(
     await openOperatorSocket(dataDir, (request, response) => controlPlane.operatorApp.routing(request, response)),
@@ -112,7 +96,6 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     workspace: controlPlane.bootstrap.workspace,
     idleTimeoutMs: hostConfig.idleTimeoutMs,
     firstApiKey: controlPlane.bootstrap.apiKey,
-    version: version.version,
     warmed: () => host.warmed(),
     async [Symbol.asyncDispose]() {
       // Callers first: nothing may still use a sandbox when it is put to sleep.

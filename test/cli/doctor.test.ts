@@ -1,9 +1,13 @@
 // The doctor's verdict on machines of every kind, and on this one.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
-import { type CheckStatus, examine, type Installation } from "../../src/cli/doctor/checks.ts";
+import type { CheckStatus, Installation } from "../../src/cli/doctor/check.ts";
+import { examine } from "../../src/cli/doctor/checks.ts";
 import { createProbes, type Probes } from "../../src/cli/doctor/probes.ts";
 import { cli } from "./run-cli.ts";
 import { json, serveWire } from "./wire-server.ts";
@@ -11,7 +15,7 @@ import { json, serveWire } from "./wire-server.ts";
 const installation: Installation = {
   dataDir: "/data",
   imageDir: "/data/images",
-  projectDir: "/project",
+  guestBinary: "/project/guest/build/catnap-init",
   ociRuntime: "runc",
   host: "127.0.0.1",
   port: 4000,
@@ -46,13 +50,15 @@ function probes({ files: otherFiles, paths: otherPaths, missingPrograms = [], ..
   return {
     userId: 0,
     nodeVersion: "24.21.0",
+    kernelRelease: "6.1.0-18-amd64",
     readFile: (path) => allFiles[path],
     stat: (path) => allPaths[path],
     isExecutable: (path) => path === "/project/guest/build/catnap-init",
     findProgram: (name) => (missingPrograms.includes(name) ? undefined : `/usr/bin/${name}`),
-    tryProgram: async () => undefined,
+    isWritable: () => true,
+    runProgram: async () => ({ output: "" }),
     freeDiskBytes: () => 50 * 1024 ** 3,
-    portUser: async () => "free",
+    addressUser: async () => "free",
     ...more,
   };
 }
@@ -62,9 +68,30 @@ const cgroup1 = Object.fromEntries(
   ["cpu", "memory", "pids", "freezer"].map((name) => [`/sys/fs/cgroup/${name}`, directory]),
 );
 
+/** As nft prints a table with a chain that every forwarded packet goes through. */
+const forwardChain = (policy: string, ...more: string[]): string =>
+  [
+    "table ip filter {",
+    "\tchain FORWARD {",
+    `\t\ttype filter hook forward priority filter; policy ${policy};`,
+    ...more,
+    "\t}",
+    "}",
+  ].join("\n");
+const letIn = '\t\tiifname "cn*" counter packets 0 bytes 0 accept';
+const letOut = '\t\toifname "cn*" accept';
+const rules = (output: string): Machine => ({ runProgram: async () => ({ output }) });
+const legacyRules = (output: string): Machine => ({
+  files: { "/proc/net/ip_tables_names": "nat\nfilter\n" },
+  runProgram: async (program) => ({ output: program.endsWith("iptables-legacy") ? output : "" }),
+});
+
 const cases: [machine: Machine, name: string, status: CheckStatus, text: RegExp][] = [
   [{ userId: 1000 }, "user", "problem", /sudo -i/],
   [{ nodeVersion: "22.1.0" }, "node", "problem", /22\.1\.0; 24 is needed/],
+  [{ kernelRelease: "4.19.0-26-amd64" }, "kernel", "note", /older than any/],
+  [{ kernelRelease: "5.9.16" }, "kernel", "note", /older/],
+  [{ kernelRelease: "5.10.0" }, "kernel", "ok", /5\.10\.0/],
   [{ files: { "/proc/sys/user/max_user_namespaces": "0\n" } }, "user namespaces", "problem", /sysctl -w user/],
   [{ files: { "/proc/sys/user/max_user_namespaces": undefined } }, "user namespaces", "problem", /switched off/],
   [{ files: { "/proc/filesystems": "nodev\tnooverlay\n" } }, "overlayfs", "problem", /modprobe overlay/],
@@ -85,7 +112,37 @@ const cases: [machine: Machine, name: string, status: CheckStatus, text: RegExp]
     /no freezer/,
   ],
   [{ missingPrograms: ["nft"] }, "nftables", "problem", /apt-get install --yes nftables/],
-  [{ tryProgram: async () => "Operation not permitted" }, "nftables", "problem", /not permitted.*modprobe nf_tables/],
+  [
+    { runProgram: async () => ({ failure: "Operation not permitted" }) },
+    "nftables",
+    "problem",
+    /not permitted.*modprobe -a nf_tables/,
+  ],
+  [{ runProgram: async () => ({ failure: "no" }) }, "forwarding rules", "note", /cannot be listed/],
+  [{ userId: 1000 }, "forwarding rules", "note", /only root/],
+  [rules(forwardChain("accept")), "forwarding rules", "ok", /let sandboxes through/],
+  [
+    rules(forwardChain("drop")),
+    "forwarding rules",
+    "problem",
+    /no network.*nft insert rule ip filter FORWARD iifname 'cn\*' accept/,
+  ],
+  [
+    rules(forwardChain("drop", "\tchain DOCKER-USER {\n\t}")),
+    "forwarding rules",
+    "problem",
+    /rule ip filter DOCKER-USER oif/,
+  ],
+  [rules(forwardChain("drop", letIn, letOut)), "forwarding rules", "ok", /let sandboxes through/],
+  [rules(forwardChain("drop", letIn)), "forwarding rules", "problem", /no network/],
+  [legacyRules("-P FORWARD ACCEPT"), "forwarding rules", "ok", /let sandboxes through/],
+  [legacyRules("-P FORWARD DROP"), "forwarding rules", "problem", /iptables-legacy -I FORWARD -i cn\+ -j ACCEPT/],
+  [
+    legacyRules("-P FORWARD DROP\n-A FORWARD -o cn+ -j ACCEPT\n-A FORWARD -i cn+ -j ACCEPT"),
+    "forwarding rules",
+    "ok",
+    /let sandboxes through/,
+  ],
   [{ userId: 1000 }, "nftables", "note", /only root can tell/],
   [{ files: { "/proc/sys/net/ipv4/ip_forward": "0\n" } }, "ip forwarding", "note", /off/],
   [{ missingPrograms: ["runc"] }, "OCI runtime", "problem", /apt-get install --yes runc/],
@@ -108,10 +165,14 @@ const cases: [machine: Machine, name: string, status: CheckStatus, text: RegExp]
   [{ freeDiskBytes: () => undefined }, "disk", "note", /cannot tell/],
   [{ files: { "/proc/meminfo": "MemAvailable: 100000 kB\n" } }, "memory", "problem", /98 MiB available/],
   [{ files: { "/proc/meminfo": "MemAvailable: 1000000 kB\n" } }, "memory", "note", /little/],
-  [{ portUser: async () => "catnap" }, "address", "ok", /a catnap answers/],
-  [{ portUser: async () => "other" }, "address", "problem", /another program has 127\.0\.0\.1:4000/],
+  [{ addressUser: async () => "catnap" }, "address", "ok", /a catnap answers/],
+  [{ addressUser: async () => "other" }, "address", "problem", /another program has 127\.0\.0\.1:4000/],
+  [{ addressUser: async () => "foreign" }, "address", "problem", /no address of this machine/],
+  [{ addressUser: async () => "forbidden" }, "address", "problem", /may not answer/],
   [{ paths: { "/data": undefined } }, "data directory", "ok", /made at the first start/],
   [{ paths: { "/data": { ...directory, isDirectory: false } } }, "data directory", "problem", /not a directory/],
+  [{ isWritable: () => false }, "data directory", "problem", /cannot be written to.*--data-dir/],
+  [{ isWritable: () => false, paths: { "/data": undefined } }, "data directory", "problem", /cannot be made/],
   [{ paths: { "/data": { ...directory, mode: 0o777 } } }, "data directory", "problem", /chmod go-w/],
   [{ paths: { "/data": { ...directory, uid: 7 } } }, "data directory", "problem", /belongs to user 7/],
   [
@@ -139,23 +200,38 @@ test("a machine with everything has no problem", async () => {
     results.filter(({ status }) => status === "problem"),
     [],
   );
-  assert.equal(results.length, 18);
+  assert.equal(results.length, 20);
 });
 
 test("an address is free, a catnap's or another program's", async () => {
-  const { portUser } = createProbes({}, 0);
+  const { addressUser } = createProbes({}, 0);
   const portOf = (url: string): number => Number(new URL(url).port);
   await using catnap = await serveWire({
     "GET /v0/sandboxes": json(401, { error: "unauthenticated", code: 401, message: "" }),
   });
-  assert.equal(await portUser("127.0.0.1", portOf(catnap.url)), "catnap");
+  assert.equal(await addressUser("127.0.0.1", portOf(catnap.url)), "catnap");
   await using other = await serveWire({ "GET /v0/sandboxes": json(200, []) });
-  assert.equal(await portUser("127.0.0.1", portOf(other.url)), "other");
+  assert.equal(await addressUser("127.0.0.1", portOf(other.url)), "other");
   const closed = createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => closed.once("listening", resolve));
   const { port } = closed.address() as AddressInfo;
   await new Promise((resolve) => closed.close(resolve));
-  assert.equal(await portUser("127.0.0.1", port), "free");
+  assert.equal(await addressUser("127.0.0.1", port), "free");
+  assert.equal(await addressUser("192.0.2.1", port), "foreign");
+});
+
+test("a path is writable when its directory is, or where that would be made", () => {
+  const { isWritable } = createProbes({}, 0);
+  const dir = mkdtempSync(join(tmpdir(), "cli-doctor-"));
+  try {
+    writeFileSync(join(dir, "file"), "");
+    assert.deepEqual(
+      ["", "new/one", "file", "file/below"].map((path) => isWritable(join(dir, path))),
+      [true, true, false, false],
+    );
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
 });
 
 test("the command looks at this machine, changes nothing and tells by its exit code whether something is missing", async () => {

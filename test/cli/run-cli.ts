@@ -3,7 +3,7 @@ import { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { CliContext, StopSignal, TerminalStream } from "../../src/cli/context.ts";
 import { runCli } from "../../src/cli/program.ts";
-import type { StartPlatform } from "../../src/cli/up/platform.ts";
+import type { StartPlatform } from "../../src/contract/platform.ts";
 
 export type CliRun = { exitCode: number; stdout: string; stderr: string; stdoutBytes: Buffer };
 

@@ -4,7 +4,8 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import type { Platform, PlatformOptions, StartPlatform } from "../../src/cli/up/platform.ts";
+import type { Platform, PlatformOptions, StartPlatform } from "../../src/contract/platform.ts";
+import { AppError } from "../../src/core/errors.ts";
 import { eventually } from "../eventually.ts";
 import { type CliOptions, cli } from "./run-cli.ts";
 import { type Answer, json, sandbox, serveWire, type WireServer } from "./wire-server.ts";
@@ -140,6 +141,37 @@ test("a platform that does not start is explained and ends with 1", async () => 
   const run = await cli(["up"], { loadPlatform: async () => start });
   assert.equal(run.exitCode, 1);
   assert.match(run.stderr, /The platform did not start: Port 4000 .* is taken\.\n {2}`catnap doctor`/);
+});
+
+test("a setting that is refused is explained without sending anybody to the doctor", async () => {
+  const refusal = new AppError("invalid_request", "CATNAP_IDLE_TIMEOUT must be a duration such as 15s, 2m or 7d");
+  const run = await cli(["up"], { loadPlatform: async () => () => Promise.reject(refusal) });
+  assert.equal(run.exitCode, 1);
+  assert.match(run.stderr, /did not start: CATNAP_IDLE_TIMEOUT must be a duration.*\n {2}`catnap up --help` and docs/);
+});
+
+test("a start that takes its time says what it is doing, and only that", async () => {
+  const platform = standIn("http://127.0.0.1:4999");
+  let begun: (() => void) | undefined;
+  const start: StartPlatform = async (options) => {
+    options.onStep?.("opening the door");
+    options.onStep?.("taking back the instances of before");
+    await new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    options.onStep?.("too quick to tell");
+    return platform.start(options);
+  };
+  const run = await cli(["up", "--no-self-check"], {
+    loadPlatform: async () => start,
+    during: async (running) => {
+      await eventually(() => assert.match(running.stdout(), /^ {2}taking back the instances of before$/m));
+      begun!();
+      await untilReady(running);
+    },
+  });
+  assert.equal(run.exitCode, 0);
+  assert.doesNotMatch(run.stdout, /opening the door|too quick to tell/);
 });
 
 test("a start that hangs can be given up", async () => {

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { CliContext } from "../context.ts";
 import { defaultDataDir } from "../credentials.ts";
-import { type CheckResult, type CheckStatus, examine, type Installation } from "../doctor/checks.ts";
+import type { CheckResult, CheckStatus, Installation } from "../doctor/check.ts";
+import { examine } from "../doctor/checks.ts";
 import { createProbes } from "../doctor/probes.ts";
 import { exitCodes, usageFailure } from "../failure.ts";
 import { formatTable } from "../table.ts";
@@ -64,7 +65,7 @@ function readInstallation({ listen, dataDir: dataDirFlag }: Options, { env, proj
   return {
     dataDir,
     imageDir: env.CATNAP_IMAGE_DIR || join(dataDir, "images"),
-    projectDir,
+    guestBinary: env.CATNAP_GUEST_BINARY || join(projectDir, "guest/build/catnap-init"),
     ociRuntime: env.CATNAP_OCI_RUNTIME || "runc",
     host: (match[1] ?? "127.0.0.1").replace(/[[\]]/g, ""),
     port,

@@ -1,6 +1,8 @@
 // `catnap up`: the platform on this machine, in the foreground, until Ctrl-C.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
+import type { Platform } from "../../contract/platform.ts";
+import { AppError } from "../../core/errors.ts";
 import { createLogger, type LogLevel } from "../../core/log.ts";
 import { Connection } from "../connection.ts";
 import type { CliContext } from "../context.ts";
@@ -10,8 +12,8 @@ import { formatDuration } from "../format.ts";
 import { formatTable } from "../table.ts";
 import { untilStopped } from "../up/foreground.ts";
 import { pasteLines } from "../up/paste-lines.ts";
-import type { Platform } from "../up/platform.ts";
 import { type CheckPhase, selfCheck } from "../up/self-check.ts";
+import { SlowSteps } from "../up/slow-steps.ts";
 import { readVersion } from "../version.ts";
 
 const logLevels: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
@@ -94,11 +96,14 @@ async function up(options: Options, context: CliContext): Promise<void> {
     settings.flatMap(({ key, variable }) => (options[key] === undefined ? [] : [[variable, options[key]]])),
   );
   await untilStopped(context, say, async (stop) => {
+    using slow = new SlowSteps(say);
+    slow.begin("loading the platform");
     const startPlatform = await context.loadPlatform();
     const platform = await startPlatform({
       env: { ...context.env },
       overrides,
       log,
+      onStep: (what) => slow.begin(what),
       saveFirstKey: (apiKey, { url, dataDir }) => writeCredentialsFile(credentialsPath(dataDir), { url, apiKey }),
     }).catch(explainStart);
     return { platform, ready: announce({ platform, options, context, say, stop, startedAtMs }) };
@@ -213,9 +218,13 @@ function readLogLevel(text: string | undefined, isTerminal: boolean): LogLevel {
 
 function explainStart(error: unknown): never {
   const { message, cause } = error as Error;
-  const why = cause instanceof Error ? ` (${cause.message})` : "";
+  // A setting that is refused, or what another program has, is no matter of the machine; its sentence says what to do.
+  const isChoice = error instanceof AppError && (error.code === "invalid_request" || error.code === "conflict");
+  const why = cause instanceof Error && !isChoice ? ` (${cause.message})` : "";
   throw new CliFailure("failure", `The platform did not start: ${message}${why}`, {
     cause: error,
-    remedy: "`catnap doctor` says what is missing on this machine.",
+    remedy: isChoice
+      ? "`catnap up --help` and docs/operating.md say what can be set."
+      : "`catnap doctor` says what is missing on this machine.",
   });
 }

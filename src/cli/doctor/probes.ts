@@ -1,35 +1,44 @@
 // How the doctor looks at a machine. Nothing here changes it; checks get this as a value, so that tests can describe any machine.
-import { accessSync, constants, readFileSync, statfsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { request } from "node:http";
-import { connect } from "node:net";
+import { createServer } from "node:net";
+import { release } from "node:os";
 import { dirname, join } from "node:path";
 import { runCommand } from "../../core/run-command.ts";
 
-export type PortUser = "free" | "catnap" | "other";
+/** `foreign` is no address of this machine; `forbidden` one that this user may not answer on. */
+export type AddressUser = "free" | "catnap" | "other" | "foreign" | "forbidden";
+
+export type ProgramRun = { output: string } | { failure: string };
 
 export type Probes = {
   userId: number;
   nodeVersion: string;
+  kernelRelease: string;
   /** Undefined when it does not exist or cannot be read. */
   readFile(path: string): string | undefined;
   stat(path: string): { mode: number; uid: number; isDirectory: boolean } | undefined;
   isExecutable(path: string): boolean;
   findProgram(name: string): string | undefined;
-  /** Undefined when it exits with 0, else its last words. */
-  tryProgram(program: string, args: readonly string[]): Promise<string | undefined>;
+  /** Of the path, or of where it would be made. */
+  isWritable(path: string): boolean;
+  /** `failure` is its last words. */
+  runProgram(program: string, args: readonly string[], options?: { input?: string }): Promise<ProgramRun>;
   /** Of the file system that holds the path, or would. */
   freeDiskBytes(path: string): number | undefined;
-  portUser(host: string, port: number): Promise<PortUser>;
+  addressUser(host: string, port: number): Promise<AddressUser>;
 };
 
 const programDirs = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 const answerTimeoutMs = 2_000;
+const outputMaxBytes = 16 << 20;
 
 export function createProbes(env: Readonly<Record<string, string | undefined>>, userId: number): Probes {
   const dirs = [...(env.PATH ?? "").split(":").filter((dir) => dir.startsWith("/")), ...programDirs];
   return {
     userId,
     nodeVersion: process.versions.node,
+    kernelRelease: release(),
     readFile: (path) => optional(() => readFileSync(path, "utf8")),
     stat: (path) =>
       optional(() => {
@@ -38,13 +47,14 @@ export function createProbes(env: Readonly<Record<string, string | undefined>>, 
       }),
     isExecutable,
     findProgram: (name) => dirs.map((dir) => join(dir, name)).find(isExecutable),
-    tryProgram: (program, args) =>
-      runCommand(program, args, { timeoutMs: 10_000 }).then(
-        () => undefined,
-        (error: Error) => error.message,
+    isWritable,
+    runProgram: (program, args, { input } = {}) =>
+      runCommand(program, args, { input, timeoutMs: 10_000, outputMaxBytes }).then(
+        ({ stdout }): ProgramRun => ({ output: stdout }),
+        (error: Error): ProgramRun => ({ failure: error.message }),
       ),
     freeDiskBytes,
-    portUser,
+    addressUser,
   };
 }
 
@@ -57,6 +67,17 @@ function isExecutable(path: string): boolean {
   );
 }
 
+function isWritable(path: string): boolean {
+  let dir = path;
+  while (!existsSync(dir) && dirname(dir) !== dir) dir = dirname(dir);
+  return (
+    optional(() => {
+      accessSync(dir, constants.W_OK | constants.X_OK);
+      return statSync(dir).isDirectory();
+    }) ?? false
+  );
+}
+
 function freeDiskBytes(path: string): number | undefined {
   for (let dir = path; ; dir = dirname(dir)) {
     const info = optional(() => statfsSync(dir));
@@ -65,9 +86,15 @@ function freeDiskBytes(path: string): number | undefined {
   }
 }
 
+async function addressUser(host: string, port: number): Promise<AddressUser> {
+  const failure = await tryListening(host, port);
+  if (failure === undefined) return "free";
+  if (failure === "EACCES") return "forbidden";
+  return failure === "EADDRINUSE" ? whoAnswers(host, port) : "foreign";
+}
+
 /** A catnap is known by the way it refuses a request without a key. */
-async function portUser(host: string, port: number): Promise<PortUser> {
-  if (!(await accepts(host, port))) return "free";
+function whoAnswers(host: string, port: number): Promise<AddressUser> {
   return new Promise((resolve) => {
     const asked = request({ host, port, path: "/v0/sandboxes", timeout: answerTimeoutMs, agent: false }, (response) => {
       let text = "";
@@ -83,16 +110,12 @@ async function portUser(host: string, port: number): Promise<PortUser> {
   });
 }
 
-function accepts(host: string, port: number): Promise<boolean> {
+/** Why nobody could listen there, as a code of the system. */
+function tryListening(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: answerTimeoutMs });
-    const settle = (value: boolean): void => {
-      socket.destroy();
-      resolve(value);
-    };
-    socket.on("connect", () => settle(true));
-    socket.on("error", () => settle(false));
-    socket.on("timeout", () => settle(false));
+    const server = createServer();
+    server.once("error", ({ code }: NodeJS.ErrnoException) => resolve(code ?? "unknown"));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
   });
 }
 

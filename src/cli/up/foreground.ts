@@ -1,7 +1,8 @@
 // Keeps the platform in the foreground: the first stop signal ends it in order, a second one at once.
+
+import type { Platform } from "../../contract/platform.ts";
 import type { CliContext } from "../context.ts";
 import { CliFailure } from "../failure.ts";
-import type { Platform } from "./platform.ts";
 
 /** A signal that comes right after the first is the same key press: npm passes on what the terminal has already sent. */
 const sameKeyPressMs = 1_000;
