@@ -30,7 +30,7 @@ type Address = { workspace: string | undefined; sandboxName: string; rest: strin
 /** Throws a GatewayError when the request may not or cannot go anywhere. Another workspace's sandbox looks like none. */
 export async function resolveTarget(request: IncomingMessage, options: ResolveOptions): Promise<Target> {
   const { directory } = options;
-  const credential = takeCredential(request);
+  const credential = takeCredential(request, directory);
   const address = await findAddress(request, options);
   const startedAt = performance.now();
   const recheck = () => requireRoute(directory, credential, address);

@@ -84,6 +84,54 @@ for (const [what, sent, kept] of accepted) {
   });
 }
 
+const encode = (text: string): string => Buffer.from(text).toString("base64");
+/** With a credential of its own for the platform, what a caller may send by mistake to the server inside. */
+const others: [what: string, values: string[]][] = [
+  ["another key", ["Bearer key-of-other"]],
+  ["one that is not valid any more", ["Bearer key-of-nobody"]],
+  ["one without a scheme", ["key-of-other"]],
+  ["one of another scheme", ["Token key-of-other"]],
+  ["one after spaces and in odd case", ["bEARER    key-of-other  "]],
+  ["one as a password", [`Basic ${encode("user:key-of-other")}`]],
+  ["one as a user's name", [`basic ${encode("key-of-other:")}`]],
+  ["one as a password with a colon", [`Basic ${encode("user:a:key-of-other")}`]],
+  ["one in the URL's alphabet", [`Basic ${Buffer.from("ü?:key-of-other", "latin1").toString("base64url")}`]],
+  ["one as a parameter", ['Digest username="key-of-other", realm="x"']],
+  ["one in a list", ["Bearer inside, Bearer key-of-other"]],
+  ["one after the server's own", ["Basic aW5zaWRl", "Bearer key-of-other"]],
+  ["one before the server's own", ["Bearer key-of-other", "Basic aW5zaWRl"]],
+];
+
+for (const [what, values] of others) {
+  for (const more of [[], upgrade]) {
+    test(`${what} beside the platform's own header does not reach ${more.length === 0 ? "a server" : "a tunnel's server"} inside`, async () => {
+      const before = edge.arrivals.length;
+      const lines = values.map((value) => `Authorization: ${value}`);
+      const own = [`X-Blaxel-Authorization: Bearer ${apiKey}`, "x-other: kept"];
+      const text = request(...lines, ...own, ...more, ...(more.length === 0 ? ["connection: close"] : []));
+      await edge.raw(`${text.join("\r\n")}\r\n\r\n`);
+      assert.equal(edge.arrivals.length, before + 1);
+      const { rawHeaders } = edge.arrivals.at(-1)!;
+      assert.ok(!rawHeaders.some((name) => /authorization/i.test(name)), rawHeaders.join());
+      assert.ok(rawHeaders.includes("kept"));
+    });
+  }
+}
+
+test("what only resembles a credential of the platform reaches the server inside", async () => {
+  for (const value of [
+    "Bearer own",
+    `Basic ${encode("user:not-key-of-x")}`,
+    "Bearer xkey-of-other",
+    "",
+    "Bearer =,;%",
+  ]) {
+    await edge.ask(request(`X-Blaxel-Authorization: Bearer ${apiKey}`, `Authorization: ${value}`));
+    const { rawHeaders } = edge.arrivals.at(-1)!;
+    assert.equal(rawHeaders[rawHeaders.indexOf("Authorization") + 1], value);
+  }
+});
+
 test("a browser's preflight needs no credential and reaches no sandbox", async () => {
   const before = edge.arrivals.length;
   const preflight = ["OPTIONS /run/main/sandboxes/box/x HTTP/1.1", "host: x", "origin: https://app"];

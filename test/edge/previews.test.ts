@@ -193,10 +193,11 @@ test("the program's own credentials and cookies reach it, the platform's never d
   await askHost("/", token, "authorization: Basic b3duOm93bg==");
   assert.deepEqual(sent("authorization"), ["Basic b3duOm93bg=="]);
   const basic = Buffer.from(`user:${apiKey}`).toString("base64");
-  for (const platform of [`Bearer ${apiKey}`, `bearer   ${apiKey} `, `Basic ${basic}`]) {
+  for (const platform of [`Bearer ${apiKey}`, `bearer   ${apiKey} `, `Basic ${basic}`, `Token ${apiKey}`]) {
     await askHost(
       "/",
       token,
+      "authorization: Bearer own",
       `authorization: ${platform}`,
       "X-Blaxel-Authorization: Bearer x",
       "x-blaxel-workspace: main",

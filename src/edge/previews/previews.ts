@@ -8,7 +8,7 @@ import { sessionPort } from "../../contract/preview.ts";
 import { type PreviewAddress, parsePreviewHost, parsePreviewPath } from "../../contract/preview-address.ts";
 import type { Logger } from "../../core/log.ts";
 import { timingOf } from "../../core/timing.ts";
-import { bearer } from "../credentials.ts";
+import { carriesPlatformCredential } from "../credentials.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { type Connection, OpenConnections } from "../open-connections.ts";
 import { removeHeaders, setHeader } from "../request-headers.ts";
@@ -129,8 +129,7 @@ export class Previews {
   #prepare(request: IncomingMessage, { address, route, rest }: Admission, policy: AnswerPolicy): void {
     const { directory, isSecure } = this.#options;
     const { mountPath } = address;
-    const credential = request.headers.authorization;
-    const isOurs = route.port === sessionPort || isPlatformCredential(directory, credential);
+    const isOurs = route.port === sessionPort || carriesPlatformCredential(request, directory);
     removeHeaders(
       request,
       (name) =>
@@ -180,12 +179,4 @@ function disabled(): GatewayError {
 
 function invalid(): GatewayError {
   return new GatewayError("PREVIEW_TOKEN_INVALID", "The token does not open this preview, or does not any more.");
-}
-
-function isPlatformCredential(directory: Directory, authorization: string | undefined): boolean {
-  const credential = bearer(authorization);
-  if (credential !== undefined) return directory.isPlatformCredential(credential);
-  const basic = /^Basic +([\w+/=-]{1,8192})$/i.exec(authorization ?? "")?.[1];
-  if (basic === undefined) return false;
-  return Buffer.from(basic, "base64").toString("latin1").split(":").some(directory.isPlatformCredential);
 }
