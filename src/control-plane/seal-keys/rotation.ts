@@ -11,7 +11,7 @@ import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
 import type { SealKeys } from "../../core/seal-keys.ts";
 import { sealedColumns } from "./sealed-columns.ts";
-import type { SealKeyStore } from "./store.ts";
+import type { Position, SealKeyStore } from "./store.ts";
 
 const portionMax = 100;
 const walksMax = 20;
@@ -94,17 +94,16 @@ export class SealKeyRotations implements AsyncDisposable {
     let found = 0;
     let unreadable = 0;
     for (const column of sealedColumns) {
-      let skip = 0;
-      for (;;) {
+      let after: Position | undefined;
+      do {
         this.#stop.signal.throwIfAborted();
-        const portion = await store.resealSome(column, keys.key, skip, portionMax);
-        skip += portion.unreadable;
+        const portion = await store.resealSome(column, keys.key, after, portionMax);
+        after = portion.end;
         found += portion.resealed;
+        unreadable += portion.unreadable;
         this.#count(portion.resealed);
-        if (portion.isLast) break;
         await turn();
-      }
-      unreadable += skip;
+      } while (after !== undefined);
     }
     const instances = await host.resealInstances(this.#stop.signal);
     this.#count(instances.resealed);

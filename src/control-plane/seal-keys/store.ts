@@ -4,8 +4,11 @@ import type { SealKey } from "../../core/seal.ts";
 import type { Database } from "../db/database.ts";
 import type { SealedColumn } from "./sealed-columns.ts";
 
-/** How far a walk has come: rows that could not be opened stay where they are, in front. */
-export type Portion = { resealed: number; unreadable: number; isLast: boolean };
+/** Values of a primary key: where a walk has come to. */
+export type Position = readonly string[];
+
+/** `end` is where the next portion goes on; undefined after the last one. */
+export type Portion = { resealed: number; unreadable: number; end: Position | undefined };
 
 export type SealKeyStore = ReturnType<typeof createSealKeyStore>;
 
@@ -35,17 +38,23 @@ export function createSealKeyStore(database: Database) {
       return Number(rows[0]?.count ?? 0);
     },
     /**
-     * Seals some rows anew, skipping those that could not be opened before. A row that is changed meanwhile keeps what it was changed
-     * to, which is sealed with the current key or met again by the next walk.
+     * Seals some rows anew, in the order of their keys. A row that is changed meanwhile keeps what it was changed to, which is sealed with
+     * the current key or met again by the next walk.
      */
-    async resealSome(column: SealedColumn, sealKey: SealKey, skip: number, max: number): Promise<Portion> {
+    async resealSome(
+      column: SealedColumn,
+      sealKey: SealKey,
+      after: Position | undefined,
+      max: number,
+    ): Promise<Portion> {
       const { table, column: name, keys, recordIdOf } = column;
       const columns = sql.join([...keys, name].map((key) => sql.ref(key)));
       const order = sql.join(keys.map((key) => sql.ref(key)));
+      const isNext = after === undefined ? sql`1 = 1` : sql`(${order}) > (${sql.join(after)})`;
       return database.transact(async (queries) => {
         const { rows } = await sql<Record<string, string>>`
-          select ${columns} from ${sql.table(table)} where ${isOld(column, sealKey.prefix)}
-           order by ${order} limit ${sql.lit(max)} offset ${sql.lit(skip)}`.execute(queries);
+          select ${columns} from ${sql.table(table)} where ${isNext} and ${isOld(column, sealKey.prefix)}
+           order by ${order} limit ${sql.lit(max)}`.execute(queries);
         let unreadable = 0;
         for (const row of rows) {
           const sealed = row[name]!;
@@ -61,7 +70,8 @@ export function createSealKeyStore(database: Database) {
           await sql`update ${sql.table(table)} set ${sql.ref(name)} = ${anew}
                      where ${isRow} and ${sql.ref(name)} = ${sealed}`.execute(queries);
         }
-        return { resealed: rows.length - unreadable, unreadable, isLast: rows.length < max };
+        const last = rows.length < max ? undefined : rows.at(-1);
+        return { resealed: rows.length - unreadable, unreadable, end: last && keys.map((key) => last[key]!) };
       });
     },
   };
