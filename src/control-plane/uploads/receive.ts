@@ -79,12 +79,13 @@ export class Receiver {
   /** A newer upload to the same version ends the older one; an older one that is complete already may still win. */
   #begin(version: VersionRecord, request: IncomingMessage): Upload {
     const { uploadsMax, stallMs, uploadMaxMs: totalMs } = this.#options.config;
+    // What is refused ends nothing. Those that it would end still count: they hold their part of the disk until they are gone.
+    if (this.#of(version).length >= uploadsMax) {
+      throw new AppError("rate_limited", `The workspace has ${uploadsMax} uploads under way, which is the limit.`);
+    }
     for (const older of this.#uploads) {
       if (older.version.versionId !== version.versionId) continue;
       older.body.interrupt(new AppError("conflict", "A newer upload to the same version has begun."));
-    }
-    if (this.#of(version).length >= uploadsMax) {
-      throw new AppError("rate_limited", `The workspace has ${uploadsMax} uploads under way, which is the limit.`);
     }
     const key = `${version.versionId}.${randomToken(8)}`;
     const upload = { key, version, body: readBody(request, { stallMs, totalMs }), receivedBytes: 0 };
