@@ -119,7 +119,7 @@ function createComparison(options: ReconcilerOptions): (signal: AbortSignal) => 
   };
 }
 
-/** Records that are looked at in one pass, once every record has been at the start. */
+/** Records that are looked at in one pass, once the start has found all there was to find. */
 const lostSearchMax = 5_000;
 
 /** Finds DEPLOYED sandboxes without an instance: nothing to find while there are as many as instances that serve one. */
@@ -128,7 +128,10 @@ function createLostSearch({ host, store, agreementStore, incarnations, log }: Re
   let isFirst = true;
   let after = "";
   return async (served: number, signal: AbortSignal): Promise<void> => {
-    if (!isFirst && (await agreementStore.countDeployed()) === served) return;
+    if ((await agreementStore.countDeployed()) === served) {
+      isFirst = false;
+      return;
+    }
     let left = isFirst ? Number.POSITIVE_INFINITY : lostSearchMax;
     for await (const owned of walk(store, ["DEPLOYED"], after)) {
       for (const one of owned) {
