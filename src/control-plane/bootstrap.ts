@@ -23,7 +23,7 @@ export type BootstrapOptions = {
 };
 
 export async function ensureBootstrap({ database, sealKey, saveFirstKey }: BootstrapOptions): Promise<Bootstrap> {
-  const bootstrap = await database.transact(async (queries) => {
+  return database.transactDurably(async (queries) => {
     const installation = await queries.selectFrom("installation").select("id").executeTakeFirst();
     if (installation === undefined) return createFirst(queries, sealKey, saveFirstKey);
     await requireSealKeys(queries, sealKey);
@@ -35,8 +35,6 @@ export async function ensureBootstrap({ database, sealKey, saveFirstKey }: Boots
       .executeTakeFirstOrThrow();
     return { workspace: workspace.name, workspaceId: workspace.id, apiKey: undefined };
   });
-  await database.flush();
-  return bootstrap;
 }
 
 async function createFirst(

@@ -1,5 +1,6 @@
 // Queries about API keys by their owner.
 import type { Insertable } from "kysely";
+import { countRows } from "../db/count-rows.ts";
 import type { Database, Queries } from "../db/database.ts";
 import type { ApiKeysTable } from "../db/tables/api-keys.ts";
 
@@ -22,19 +23,13 @@ export function createApiKeyStore(database: Database) {
         .execute(),
     /** False when the owner has `max` already. */
     async insert(owner: KeyOwner, row: Insertable<ApiKeysTable>, max: number): Promise<boolean> {
-      const inserted = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
         await lockOwner(queries, owner);
-        const { count } = await queries
-          .selectFrom("api_keys")
-          .select((select) => select.fn.countAll<number | string>().as("count"))
-          .where((where) => where.and({ ...owner }))
-          .executeTakeFirstOrThrow();
-        if (Number(count) >= max) return false;
+        const present = queries.selectFrom("api_keys").where((where) => where.and({ ...owner }));
+        if ((await countRows(present)) >= max) return false;
         await queries.insertInto("api_keys").values(row).execute();
         return true;
       });
-      await database.flush();
-      return inserted;
     },
     async remove(owner: KeyOwner, id: string): Promise<ApiKeysTable | undefined> {
       const row = await kysely

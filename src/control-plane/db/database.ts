@@ -23,8 +23,10 @@ export type Database = AsyncDisposable & {
   readonly kysely: Kysely<Tables>;
   /** A transaction that begins again, a bounded number of times, when it could not go on beside another. */
   readonly transact: Transact;
+  /** The same, and what it committed survives a loss of power when it resolves. */
+  readonly transactDurably: Transact;
   /**
-   * The same, without waiting for the disk: a loss of power may undo what it committed until a later transaction is durable. For what
+   * The same as `transact`, without waiting for the disk: a loss of power may undo what it committed until a later transaction is durable. For what
    * such a later one completes before anything is acknowledged.
    */
   readonly transactUnflushed: Transact;

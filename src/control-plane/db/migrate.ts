@@ -14,6 +14,7 @@ import * as lists from "./migrations/0011-lists.ts";
 import * as generation from "./migrations/0012-generation.ts";
 import * as previews from "./migrations/0013-previews.ts";
 import * as previewTokenValues from "./migrations/0014-preview-token-values.ts";
+import * as deletedWorkspaces from "./migrations/0015-deleted-workspaces.ts";
 import type { Tables } from "./tables.ts";
 
 const migrations: Record<string, Migration> = {
@@ -29,6 +30,7 @@ const migrations: Record<string, Migration> = {
   "0012-generation": generation as Migration,
   "0013-previews": previews as Migration,
   "0014-preview-token-values": previewTokenValues as Migration,
+  "0015-deleted-workspaces": deletedWorkspaces as Migration,
 };
 
 /** Each migration runs in a transaction; a database that is newer than this program is refused. */

@@ -48,11 +48,14 @@ export async function openPostgres({ url, isExclusive, log }: PostgresOptions): 
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: writers as unknown as DialectPool }) });
   opened.defer(() => kysely.destroy());
   const unflushed = new Kysely<Tables>({ dialect: new UnflushedDialect({ pool: writers as unknown as DialectPool }) });
+  // A commit is acknowledged when it is durable; see makeDurable of the pool.
+  const transact = createTransact(kysely);
   const stack = opened.move();
   return {
     dialect: "postgres",
     kysely,
-    transact: createTransact(kysely),
+    transact,
+    transactDurably: transact,
     transactUnflushed: createTransact(unflushed),
     prepareRead<Row>(text: string): PreparedRead<Row> {
       const read = prepare<Row>(readers, text);
@@ -66,7 +69,6 @@ export async function openPostgres({ url, isExclusive, log }: PostgresOptions): 
       );
     },
     copyTo: undefined,
-    // A commit is acknowledged when it is durable; see makeDurable.
     flush: async () => undefined,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };

@@ -11,7 +11,7 @@ import { migrate } from "./migrate.ts";
 import { rememberRows } from "./remembered-rows.ts";
 import { translateFailure } from "./sqlite-errors.ts";
 import type { Tables } from "./tables.ts";
-import { createTransact } from "./transact.ts";
+import { createTransact, makeDurable } from "./transact.ts";
 
 const busyTimeoutMs = 5_000;
 const mappedMaxBytes = 2 ** 31;
@@ -40,11 +40,16 @@ export async function openSqlite(path: string): Promise<Database> {
   opened.defer(() => log.sync());
   // No commit waits for the disk here; `flush` does.
   const transact = createTransact(kysely);
+  const flush = (): Promise<void> =>
+    log.sync().catch((error: unknown) => {
+      throw translateFailure(error);
+    });
   const stack = opened.move();
   return {
     dialect: "sqlite",
     kysely,
     transact,
+    transactDurably: makeDurable(transact, flush),
     transactUnflushed: transact,
     prepareRead<Row>(text: string): PreparedRead<Row> {
       const statement = reader.prepare(text);
@@ -65,10 +70,7 @@ export async function openSqlite(path: string): Promise<Database> {
       await backup(reader, path, { rate: pagesAtOnce });
       syncPath(path);
     },
-    flush: () =>
-      log.sync().catch((error: unknown) => {
-        throw translateFailure(error);
-      }),
+    flush,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }

@@ -19,3 +19,12 @@ export function createTransact(kysely: Kysely<Tables>): Transact {
     }
   };
 }
+
+/** Resolves once what was committed would survive a loss of power. */
+export function makeDurable(transact: Transact, flush: () => Promise<void>): Transact {
+  return async (work) => {
+    const result = await transact(work);
+    await flush();
+    return result;
+  };
+}

@@ -1,5 +1,6 @@
 // Queries about what the operator has set for features.
 import type { FeatureSetting } from "../../contract/operator/features.ts";
+import { countRows } from "../db/count-rows.ts";
 import type { Database } from "../db/database.ts";
 import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { FeaturesTable } from "../db/tables/features.ts";
@@ -29,15 +30,10 @@ export function createFeatureStore(database: Database) {
         payload: setting.payload === undefined ? null : JSON.stringify(setting.payload),
         updated_at: new Date().toISOString(),
       };
-      const done = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
         await lockWorkspace(queries, workspaceId);
-        const others = await queries
-          .selectFrom("features")
-          .select((select) => select.fn.countAll<number | string>().as("count"))
-          .where("workspace_id", "=", workspaceId)
-          .where("name", "!=", name)
-          .executeTakeFirstOrThrow();
-        if (Number(others.count) >= max) return false;
+        const others = queries.selectFrom("features").where("workspace_id", "=", workspaceId).where("name", "!=", name);
+        if ((await countRows(others)) >= max) return false;
         await queries
           .insertInto("features")
           .values({ workspace_id: workspaceId, name, ...values })
@@ -45,8 +41,6 @@ export function createFeatureStore(database: Database) {
           .execute();
         return true;
       });
-      await database.flush();
-      return done;
     },
     /** What was set, or undefined when nothing was. */
     async remove(workspaceId: string, name: string): Promise<FeatureSetting | undefined> {

@@ -1,5 +1,6 @@
 // Queries about which workspace has used which image.
 import type { Database } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 
 export type ImageUse = { name: string; firstUsedAt: string; lastUsedAt: string };
 
@@ -18,7 +19,7 @@ export function createImageStore(database: Database) {
     /** A tenant can make up any number of names for one image: those used longest ago are forgotten. */
     async note(workspaceId: string, name: string, max: number): Promise<void> {
       const now = new Date().toISOString();
-      await database.transact(async (queries) => {
+      await database.transactDurably(async (queries) => {
         const updated = await queries
           .updateTable("workspace_images")
           .set({ last_used_at: now })
@@ -27,6 +28,7 @@ export function createImageStore(database: Database) {
           .returning("name")
           .executeTakeFirst();
         if (updated !== undefined) return;
+        await lockWorkspace(queries, workspaceId);
         await queries
           .insertInto("workspace_images")
           .values({ workspace_id: workspaceId, name, first_used_at: now, last_used_at: now })

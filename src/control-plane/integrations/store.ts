@@ -1,4 +1,5 @@
 // Queries about integration connections.
+import { countRows } from "../db/count-rows.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { lockWorkspace } from "../db/lock-workspace.ts";
 import { type ConnectionRecord, type ConnectionRow, fromRow, toRow } from "./record.ts";
@@ -39,9 +40,7 @@ function createChanges(database: Database) {
   const { kysely } = database;
   return {
     async insert(record: ConnectionRecord, max: number): Promise<"inserted" | "taken" | "full"> {
-      const outcome = await database.transact((queries) => insert(queries, record, max));
-      if (outcome === "inserted") await database.flush();
-      return outcome;
+      return database.transactDurably((queries) => insert(queries, record, max));
     },
 
     /** Whether it still had the revision before this one, and so was replaced. */
@@ -74,12 +73,8 @@ function createChanges(database: Database) {
 
 async function insert(queries: Queries, record: ConnectionRecord, max: number): Promise<"inserted" | "taken" | "full"> {
   await lockWorkspace(queries, record.workspaceId);
-  const { count } = await queries
-    .selectFrom("integration_connections")
-    .select((select) => select.fn.countAll<number | string>().as("count"))
-    .where("workspace_id", "=", record.workspaceId)
-    .executeTakeFirstOrThrow();
-  if (Number(count) >= max) return "full";
+  const present = queries.selectFrom("integration_connections").where("workspace_id", "=", record.workspaceId);
+  if ((await countRows(present)) >= max) return "full";
   const inserted = await queries
     .insertInto("integration_connections")
     .values(toRow(record))

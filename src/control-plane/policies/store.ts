@@ -1,5 +1,6 @@
 // Queries about policies.
 import type { PolicySpec } from "../../contract/policy.ts";
+import { countRows } from "../db/count-rows.ts";
 import type { Database } from "../db/database.ts";
 import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { PoliciesTable } from "../db/tables/policies.ts";
@@ -42,14 +43,10 @@ export function createPolicyStore(database: Database) {
       return row && fromRow(row);
     },
     async insert(record: PolicyRecord, max: number): Promise<"inserted" | "taken" | "full"> {
-      const outcome = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
         await lockWorkspace(queries, record.workspaceId);
-        const { count } = await queries
-          .selectFrom("policies")
-          .select((select) => select.fn.countAll<number | string>().as("count"))
-          .where("workspace_id", "=", record.workspaceId)
-          .executeTakeFirstOrThrow();
-        if (Number(count) >= max) return "full";
+        const present = queries.selectFrom("policies").where("workspace_id", "=", record.workspaceId);
+        if ((await countRows(present)) >= max) return "full";
         const inserted = await queries
           .insertInto("policies")
           .values(toRow(record))
@@ -58,8 +55,6 @@ export function createPolicyStore(database: Database) {
           .executeTakeFirst();
         return inserted === undefined ? "taken" : "inserted";
       });
-      await database.flush();
-      return outcome;
     },
     /** Whether there was one to replace. */
     async replace(record: PolicyRecord): Promise<boolean> {

@@ -1,5 +1,6 @@
 // Queries about the limits that the operator gave single workspaces.
 import type { Database } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 
 export type QuotaStore = ReturnType<typeof createQuotaStore>;
 
@@ -16,14 +17,16 @@ export function createQuotaStore(database: Database) {
 
     async set(workspaceId: string, resourceType: string, value: number): Promise<void> {
       const updated_at = new Date().toISOString();
-      await kysely
-        .insertInto("workspace_quotas")
-        .values({ workspace_id: workspaceId, resource_type: resourceType, value, updated_at })
-        .onConflict((conflict) =>
-          conflict.columns(["workspace_id", "resource_type"]).doUpdateSet({ value, updated_at }),
-        )
-        .execute();
-      await database.flush();
+      await database.transactDurably(async (queries) => {
+        await lockWorkspace(queries, workspaceId);
+        await queries
+          .insertInto("workspace_quotas")
+          .values({ workspace_id: workspaceId, resource_type: resourceType, value, updated_at })
+          .onConflict((conflict) =>
+            conflict.columns(["workspace_id", "resource_type"]).doUpdateSet({ value, updated_at }),
+          )
+          .execute();
+      });
     },
 
     async remove(workspaceId: string, resourceType: string): Promise<void> {

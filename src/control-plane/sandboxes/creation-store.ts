@@ -56,7 +56,7 @@ export function createCreationStore(database: Database) {
       answerWith: (record: SandboxRecord, events: CoreEvent[]) => Answer,
       seal: ((answer: Answer) => string) | undefined,
     ): Promise<Answer | undefined> {
-      const answer = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
         if (!(await changeStatus(queries, id, { from: ["DEPLOYING"], to: "DEPLOYED" }))) return undefined;
         const row = await queries.selectFrom("sandboxes").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
         const events = await queries
@@ -75,8 +75,6 @@ export function createCreationStore(database: Database) {
         }
         return answer;
       });
-      await database.flush();
-      return answer;
     },
 
     async removeExpiredKeys(now: string): Promise<void> {

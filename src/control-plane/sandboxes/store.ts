@@ -28,18 +28,12 @@ export function createSandboxStore(database: Database) {
     ...createReads(database),
 
     /** Whether it was in one of the statuses and so has changed. */
-    async changeStatus(id: string, change: StatusChange): Promise<boolean> {
-      const changed = await database.transact((queries) => changeStatus(queries, id, change));
-      if (changed) await database.flush();
-      return changed;
-    },
+    changeStatus: (id: string, change: StatusChange): Promise<boolean> =>
+      database.transactDurably((queries) => changeStatus(queries, id, change)),
 
     /** Removes the record and its events, if it is in that status. */
-    async remove(id: string, status: SandboxStatus): Promise<boolean> {
-      const removed = await database.transact((queries) => remove(queries, id, status));
-      if (removed) await database.flush();
-      return removed;
-    },
+    remove: (id: string, status: SandboxStatus): Promise<boolean> =>
+      database.transactDurably((queries) => remove(queries, id, status)),
 
     /** Replaces the list of its failures, unless it has changed since it was read. */
     async recordFailures({ id, revision }: SandboxRecord, failures: readonly InfrastructureError[]): Promise<boolean> {

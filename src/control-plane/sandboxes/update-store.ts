@@ -50,19 +50,14 @@ export function createUpdateStore(database: Database) {
       next: NextInstance & { connections: readonly string[] },
       changes: Changes & { errors: readonly InfrastructureError[] },
     ): Promise<SandboxRecord | undefined> {
-      const record = await database.transact((queries) => switchOver(queries, id, next, changes));
-      await database.flush();
-      return record;
+      return database.transactDurably((queries) => switchOver(queries, id, next, changes));
     },
 
     /** The sandbox stays what it was. Whether it still waited for the instance. */
-    async giveUp(id: string, instanceId: string): Promise<boolean> {
-      const given = await database.transact((queries) => giveUp(queries, id, instanceId));
-      if (given) await database.flush();
-      return given;
-    },
+    giveUp: (id: string, instanceId: string): Promise<boolean> =>
+      database.transactDurably((queries) => giveUp(queries, id, instanceId)),
 
-    /** Sandboxes that wait for another instance, a few at a time. */
+    /** Every sandbox that waits for another instance: few at any time, by an index of their own. */
     async listRebuilding(): Promise<{ id: string; nextInstanceId: string }[]> {
       const rows = await kysely
         .selectFrom("sandboxes")

@@ -1,6 +1,7 @@
 // Queries about service accounts.
 import type { Insertable, Updateable } from "kysely";
 import type { Role } from "../auth/scopes.ts";
+import { countRows } from "../db/count-rows.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { ServiceAccountsTable } from "../db/tables/service-accounts.ts";
@@ -41,14 +42,12 @@ export function createServiceAccountStore(database: Database) {
     count: (workspaceId: string): Promise<number> => count(kysely, workspaceId),
     /** False when the workspace has `max` already. */
     async insert(row: Insertable<ServiceAccountsTable>, max: number): Promise<boolean> {
-      const inserted = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
         await lockWorkspace(queries, row.workspace_id);
         if ((await count(queries, row.workspace_id)) >= max) return false;
         await queries.insertInto("service_accounts").values(row).execute();
         return true;
       });
-      await database.flush();
-      return inserted;
     },
     async update(
       workspaceId: string,
@@ -79,11 +78,6 @@ export function createServiceAccountStore(database: Database) {
   };
 }
 
-async function count(queries: Queries, workspaceId: string): Promise<number> {
-  const row = await queries
-    .selectFrom("service_accounts")
-    .select((select) => select.fn.countAll().as("count"))
-    .where("workspace_id", "=", workspaceId)
-    .executeTakeFirstOrThrow();
-  return Number(row.count);
+function count(queries: Queries, workspaceId: string): Promise<number> {
+  return countRows(queries.selectFrom("service_accounts").where("workspace_id", "=", workspaceId));
 }

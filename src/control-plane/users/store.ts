@@ -2,6 +2,7 @@
 import type { Insertable, Updateable } from "kysely";
 import type { Role } from "../auth/scopes.ts";
 import type { Database, Queries } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { UsersTable } from "../db/tables/users.ts";
 
 export type UserStore = ReturnType<typeof createUserStore>;
@@ -13,11 +14,7 @@ type NewMembership = { workspace: string; role: Role };
 
 export function createUserStore(database: Database) {
   const { kysely } = database;
-  const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
-    const result = await database.transact(work);
-    await database.flush();
-    return result;
-  };
+  const change = database.transactDurably;
   return {
     find: (column: "id" | "email" | "name", value: string): Promise<UsersTable | undefined> =>
       kysely.selectFrom("users").selectAll().where(column, "=", value).orderBy("created_at").executeTakeFirst(),
@@ -87,6 +84,7 @@ async function insertUser(
   // Somebody else took the address at this moment.
   if (inserted === undefined) return "taken";
   if (membership === undefined || workspace === undefined) return "inserted";
+  await lockWorkspace(queries, workspace.id);
   await queries
     .insertInto("members")
     .values({ workspace_id: workspace.id, user_id: row.id, role: membership.role, created_at: row.created_at })

@@ -64,7 +64,6 @@ export async function openVolumeTemplates(options: VolumeTemplatesOptions): Prom
   const collector = bucket && new Collector({ config, templates: service, bucket, log });
   const sweepBucket = bucket && collector && createBucketSweep({ bucket, collector, service, log });
   const sweep: Work = async (signal) => {
-    await store.removeOfDeletedWorkspaces();
     await sweepDirectory(signal);
     await sweepBucket?.(signal);
   };

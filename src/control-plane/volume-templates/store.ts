@@ -1,6 +1,7 @@
 // Queries about volume templates and their versions; what a limit depends on is counted in the transaction that adds to it.
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
+import { countRows } from "../db/count-rows.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { lockWorkspace } from "../db/lock-workspace.ts";
 import { type AwaitedVersion, awaitVersion } from "./awaited-version.ts";
@@ -32,11 +33,8 @@ export type VolumeTemplateStore = ReturnType<typeof createVolumeTemplateStore>;
 
 export function createVolumeTemplateStore(database: Database) {
   const { kysely } = database;
-  const change = async (given: Change, mode: "create" | "upsert"): Promise<Changed> => {
-    const changed = await database.transact((queries) => changeTemplate(queries, given, mode));
-    await database.flush();
-    return changed;
-  };
+  const change = (given: Change, mode: "create" | "upsert"): Promise<Changed> =>
+    database.transactDurably((queries) => changeTemplate(queries, given, mode));
   return {
     create: (given: Change) => change(given, "create"),
     upsert: (given: Change) => change(given, "upsert"),
@@ -57,26 +55,13 @@ export function createVolumeTemplateStore(database: Database) {
 
     count: (workspaceId: string) => countTemplates(kysely, workspaceId),
 
-    /** A template may come in the moment in which its workspace goes. */
-    async removeOfDeletedWorkspaces(): Promise<void> {
-      const deleted = kysely.selectFrom("workspaces").select("id").where("deleted_at", "is not", null);
-      await kysely.deleteFrom("volume_template_versions").where("workspace_id", "in", deleted).execute();
-      await kysely.deleteFrom("volume_templates").where("workspace_id", "in", deleted).execute();
-    },
-
     /** The template as it was, or undefined when there is none. */
-    async remove(workspaceId: string, name: string): Promise<TemplateRecord | undefined> {
-      const removed = await database.transact((queries) => removeTemplate(queries, workspaceId, name));
-      if (removed !== undefined) await database.flush();
-      return removed;
-    },
+    remove: (workspaceId: string, name: string): Promise<TemplateRecord | undefined> =>
+      database.transactDurably((queries) => removeTemplate(queries, workspaceId, name)),
 
     /** Undefined when there is no such version. */
-    async removeVersion(workspaceId: string, name: string, version: string): Promise<RemovedVersion | undefined> {
-      const removed = await database.transact((queries) => removeVersion(queries, workspaceId, name, version));
-      if (removed !== undefined) await database.flush();
-      return removed;
-    },
+    removeVersion: (workspaceId: string, name: string, version: string): Promise<RemovedVersion | undefined> =>
+      database.transactDurably((queries) => removeVersion(queries, workspaceId, name, version)),
 
     ...createArrivalQueries(database),
   };
@@ -135,15 +120,12 @@ function createArrivalQueries(database: Database) {
     usedBytes: (workspaceId: string) => sumBytes(kysely, workspaceId),
 
     /** Makes an awaited version READY. `gone`: it is not awaited any more. */
-    async accept(
+    accept: (
       version: Pick<VersionRow, "workspace_id" | "version_id">,
       object: StoredObject,
       workspaceMaxBytes: number,
-    ): Promise<Accepted> {
-      const outcome = await database.transact((queries) => acceptObject(queries, version, object, workspaceMaxBytes));
-      if (outcome === "ready") await database.flush();
-      return outcome;
-    },
+    ): Promise<Accepted> =>
+      database.transactDurably((queries) => acceptObject(queries, version, object, workspaceMaxBytes)),
 
     async fail(versionId: string, message: string): Promise<void> {
       await kysely
@@ -251,13 +233,8 @@ async function insertTemplate(queries: Queries, change: Change): Promise<Templat
   return row;
 }
 
-async function countTemplates(queries: Queries, workspaceId: string): Promise<number> {
-  const { count } = await queries
-    .selectFrom("volume_templates")
-    .select((select) => select.fn.countAll<number | string>().as("count"))
-    .where("workspace_id", "=", workspaceId)
-    .executeTakeFirstOrThrow();
-  return Number(count);
+function countTemplates(queries: Queries, workspaceId: string): Promise<number> {
+  return countRows(queries.selectFrom("volume_templates").where("workspace_id", "=", workspaceId));
 }
 
 function updateTemplate(queries: Queries, { workspaceId, name, draft, by }: Change): Promise<TemplateRow> {

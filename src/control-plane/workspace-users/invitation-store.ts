@@ -2,6 +2,7 @@
 import type { Insertable } from "kysely";
 import type { Role } from "../auth/scopes.ts";
 import type { Database, Queries } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { InvitationsTable } from "../db/tables/invitations.ts";
 
 export type InvitationRow = InvitationsTable & { workspace: string };
@@ -10,11 +11,7 @@ export type InvitationStore = ReturnType<typeof createInvitationStore>;
 
 export function createInvitationStore(database: Database) {
   const { kysely } = database;
-  const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
-    const result = await database.transact(work);
-    await database.flush();
-    return result;
-  };
+  const change = database.transactDurably;
   const invitations = () =>
     kysely
       .selectFrom("invitations as i")
@@ -33,8 +30,9 @@ export function createInvitationStore(database: Database) {
         .limit(limit)
         .execute(),
     upsert: (row: Insertable<InvitationsTable>) =>
-      change((queries) =>
-        queries
+      change(async (queries) => {
+        await lockWorkspace(queries, row.workspace_id);
+        return queries
           .insertInto("invitations")
           .values(row)
           .onConflict((conflict) =>
@@ -46,8 +44,8 @@ export function createInvitationStore(database: Database) {
             }),
           )
           .returningAll()
-          .executeTakeFirstOrThrow(),
-      ),
+          .executeTakeFirstOrThrow();
+      }),
     changeRole: (workspaceId: string, email: string, role: Role, at: string) =>
       change((queries) =>
         queries
@@ -62,6 +60,7 @@ export function createInvitationStore(database: Database) {
     /** Turns the invitation into a membership. */
     accept: (invitation: InvitationsTable, userId: string, at: string) =>
       change(async (queries) => {
+        await lockWorkspace(queries, invitation.workspace_id);
         const taken = await takeInvitation(queries, invitation.workspace_id, invitation.email);
         if (taken === undefined || taken.expires_at <= at) return undefined;
         await queries

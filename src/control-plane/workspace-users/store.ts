@@ -17,11 +17,7 @@ export type WorkspaceUserStore = ReturnType<typeof createWorkspaceUserStore>;
 
 export function createWorkspaceUserStore(database: Database) {
   const { kysely } = database;
-  const change = async <Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> => {
-    const result = await database.transact(work);
-    await database.flush();
-    return result;
-  };
+  const change = database.transactDurably;
   const member = (queries: Queries, workspaceId: string) =>
     queries
       .selectFrom("members as m")

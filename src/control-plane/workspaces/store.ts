@@ -3,6 +3,7 @@ import type { Insertable, Updateable } from "kysely";
 import type { Database, Queries } from "../db/database.ts";
 import type { WorkspacesTable } from "../db/tables/workspaces.ts";
 import { closeUsage } from "../sandboxes/usage.ts";
+import { emptyWorkspace } from "./contents.ts";
 
 export type WorkspaceStore = ReturnType<typeof createWorkspaceStore>;
 
@@ -31,7 +32,7 @@ export function createWorkspaceStore(database: Database) {
         .execute(),
     /** With its first administrator. False when the name is taken. */
     async insert(row: Insertable<WorkspacesTable>, adminId: string): Promise<boolean> {
-      const inserted = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
         const { numInsertedOrUpdatedRows } = await queries
           .insertInto("workspaces")
           .values(row)
@@ -44,8 +45,6 @@ export function createWorkspaceStore(database: Database) {
           .execute();
         return true;
       });
-      await database.flush();
-      return inserted;
     },
     async update(id: string, changes: Updateable<WorkspacesTable>): Promise<WorkspacesTable | undefined> {
       const row = await kysely
@@ -58,12 +57,9 @@ export function createWorkspaceStore(database: Database) {
       await database.flush();
       return row;
     },
-    /** False when it has sandboxes. Nobody belongs to it afterwards; its row stays for the records of what was in it. */
-    async remove(id: string, at: string): Promise<boolean> {
-      const removed = await database.transact((queries) => removeFrom(queries, id, at));
-      await database.flush();
-      return removed;
-    },
+    /** False when it has sandboxes. Nothing is in it afterwards; its row stays for the records of what was. */
+    remove: (id: string, at: string): Promise<boolean> =>
+      database.transactDurably((queries) => removeFrom(queries, id, at)),
   };
 }
 
@@ -75,9 +71,6 @@ async function removeFrom(queries: Queries, id: string, at: string): Promise<boo
     .set({ deleted_at: at, name: `~${id}`, display_name: null, labels: null })
     .where("id", "=", id)
     .execute();
-  await queries.deleteFrom("members").where("workspace_id", "=", id).execute();
-  await queries.deleteFrom("invitations").where("workspace_id", "=", id).execute();
-  await queries.deleteFrom("service_accounts").where("workspace_id", "=", id).execute();
-  await queries.updateTable("api_keys").set({ workspace_id: null }).where("workspace_id", "=", id).execute();
+  await emptyWorkspace(queries, id);
   return true;
 }
