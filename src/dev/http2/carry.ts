@@ -13,6 +13,8 @@ const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR } = constants;
 const headMaxBytes = 128 * 1024;
 /** How long the end of an answer may wait for a caller who does not take it. */
 const untakenMs = 300_000;
+/** How long the rest of a body that was answered already is read and thrown away. */
+const lateBodyMs = 10_000;
 
 /** `serve` takes one end of a connection in memory as if it had been accepted. */
 export function carry(
@@ -81,6 +83,8 @@ function carryBody(stream: ServerHttp2Stream, request: ClientRequest): void {
       stream.close(NGHTTP2_INTERNAL_ERROR);
     }
   });
+  // A caller may await the answer before it begins with its body.
+  if (!stream.endAfterHeaders) request.flushHeaders();
   stream.pipe(request);
 }
 
@@ -117,9 +121,14 @@ function carryAnswer(stream: ServerHttp2Stream, request: ClientRequest): void {
 function endAnswer(stream: ServerHttp2Stream, response: IncomingMessage): void {
   if (!response.complete) return stream.close(NGHTTP2_INTERNAL_ERROR);
   if (stream.closed) return;
-  const timer = setTimeout(() => stream.close(NGHTTP2_CANCEL), untakenMs);
-  stream.once("close", () => clearTimeout(timer));
-  if (!stream.readableEnded) lateBody(stream);
+  const untaken = setTimeout(() => stream.close(NGHTTP2_CANCEL), untakenMs);
+  stream.once("close", () => clearTimeout(untaken));
+  if (stream.readableEnded) return;
+  // Nobody wants the rest of a body that was answered already. To be closed at once (RFC 9113, 8.1) would take the trailers with it.
+  stream.unpipe();
+  stream.resume();
+  const late = setTimeout(() => stream.close(NGHTTP2_NO_ERROR), lateBodyMs);
+  stream.once("close", () => clearTimeout(late));
 }
 
 function sendTrailers(stream: ServerHttp2Stream, raw: readonly string[]): void {
@@ -138,13 +147,6 @@ function interim(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders): void 
   } catch {
     // It was only a hint.
   }
-}
-
-/** Nobody wants the rest of a body that was answered already (RFC 9113, 8.1). */
-function lateBody(stream: ServerHttp2Stream): void {
-  const end = (): void => stream.close(NGHTTP2_NO_ERROR);
-  if (stream.writableFinished) end();
-  else stream.once("finish", end);
 }
 
 const codes: Readonly<Record<number, string>> = { 400: "BAD_REQUEST", 501: "NOT_IMPLEMENTED" };

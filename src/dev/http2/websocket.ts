@@ -43,7 +43,9 @@ export function carryWebSocket(
     }
     const { "sec-websocket-accept": _, ...headers } = responseHeaders(response.rawHeaders);
     try {
-      stream.respond({ ...headers, ":status": 200 });
+      // One that waits for trailers is not ended by being closed.
+      stream.respond({ ...headers, ":status": 200 }, { waitForTrailers: true });
+      stream.once("wantTrailers", () => stream.sendTrailers({}));
     } catch {
       socket.destroy();
       return refuse(stream, 502, "The answer cannot be said in HTTP/2.");

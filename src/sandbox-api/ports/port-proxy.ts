@@ -2,18 +2,21 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Agent, type Dispatcher, errors as undiciErrors } from "undici";
-import { AppError, toAppError } from "../../core/errors.ts";
+import { AppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
 import { answerError } from "../error-answer.ts";
 import type { SessionContext } from "../session-context.ts";
 import { guardAnswer } from "../stall-guard.ts";
 import { requestHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { type CallTimeouts, carryGrpcCall, isGrpcCall } from "./grpc-call.ts";
+import { describeFailure } from "./port-failure.ts";
 import type { PortTarget } from "./port-url.ts";
 
 /** How long a server may think before its first byte. */
 const headersTimeoutMs = 300_000;
 /** How long an answer or a connection may be silent. */
 export const silenceTimeoutMs = 900_000;
+const callTimeouts: CallTimeouts = { answerMs: headersTimeoutMs, silenceMs: silenceTimeoutMs, intervalMs: 15_000 };
 const responseHeadersMaxBytes = 64 * 1024;
 const idleConnectionMs = 4_000;
 const inFlightMax = 1_024;
@@ -45,6 +48,9 @@ export class PortProxy implements AsyncDisposable {
     response.once("close", () => {
       this.#inFlight -= 1;
     });
+    if (isGrpcCall(request)) {
+      return carryGrpcCall({ request, response, target, session: this.#session, timeouts: callTimeouts });
+    }
     const attempt = (agent: Agent, attemptsLeft: number): void => {
       agent.dispatch(
         {
@@ -176,28 +182,4 @@ function isConnectionLoss(error: Error): boolean {
     error instanceof undiciErrors.SocketError ||
     ("code" in error && (error.code === "ECONNRESET" || error.code === "EPIPE"))
   );
-}
-
-export function describeFailure(error: Error, port: number): AppError {
-  if (error instanceof AppError) {
-    if (error.code !== "upstream_failed") return error;
-    return new AppError("upstream_failed", `Nothing inside the sandbox answers on port ${port}: ${error.message}`, {
-      cause: error,
-    });
-  }
-  if (error instanceof undiciErrors.HeadersTimeoutError) {
-    return new AppError("timeout", `The server on port ${port} did not answer in time.`, { cause: error });
-  }
-  if (
-    error instanceof undiciErrors.InvalidArgumentError ||
-    error instanceof undiciErrors.RequestContentLengthMismatchError
-  ) {
-    return new AppError("invalid_request", "The request cannot be passed on.", { cause: error });
-  }
-  if (error instanceof undiciErrors.UndiciError || "code" in error) {
-    return new AppError("upstream_failed", `The server on port ${port} broke the connection or HTTP.`, {
-      cause: error,
-    });
-  }
-  return toAppError(error);
 }
