@@ -36,6 +36,11 @@ export class Pace {
     }
   }
 
+  /** Where the follower is that is behind most; infinite without one. */
+  slowest(): number {
+    return Math.min(...this.#delivered.values());
+  }
+
   #wake(): void {
     const waiting = this.#waiting;
     this.#waiting = [];

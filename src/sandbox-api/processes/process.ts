@@ -156,6 +156,13 @@ export class Process {
     return this.#machine.guest.signal(this.runToken, signalNumbers[by]);
   }
 
+  /** Whether somebody at whose pace it runs is still to read some of what would be dropped. */
+  isUnread(dropped: "oldest" | "all"): boolean {
+    const [, next] = this.journal.segments;
+    const end = dropped === "oldest" && next !== undefined ? next.start : this.journal.written;
+    return this.pace.slowest() < end.stdout + end.stderr;
+  }
+
   /** Resolves at its end; rejects with the signal's reason when that comes first. */
   async waitForEnd(signal: AbortSignal): Promise<void> {
     while (!this.hasEnded) await waitForChange(this, signal);

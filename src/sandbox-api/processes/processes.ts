@@ -18,7 +18,7 @@ export type ProcessLimits = {
   /** Ended processes whose record and output are kept. */
   endedMax: number;
   runningMax: number;
-  /** Output of all processes of a sandbox together; the oldest goes first. */
+  /** Output of all processes of a sandbox together; the oldest goes first, what a paced follower is still to read last. */
   journalsMaxBytes: number;
 };
 
@@ -27,6 +27,9 @@ export const processLimits: ProcessLimits = {
   runningMax: 4_096,
   journalsMaxBytes: 256 * 1024 * 1024,
 };
+
+/** What followers are still to read may take the journals so many times beyond what they keep otherwise. */
+const unreadFactor = 4;
 
 /** Of a command, how much its record and answers repeat. */
 const commandShownMax = 8_192;
@@ -240,14 +243,23 @@ export class Processes implements AsyncDisposable {
   }
 
   #account(bytes: number): void {
-    const { journalsMaxBytes } = this.#limits;
     this.#journalsBytes += bytes;
-    if (bytes <= 0 || this.#journalsBytes <= journalsMaxBytes) return;
+    if (bytes <= 0) return;
+    const { journalsMaxBytes } = this.#limits;
+    this.#shrink(journalsMaxBytes, (process, dropped) => process.isUnread(dropped));
+    this.#shrink(journalsMaxBytes * unreadFactor, () => false);
+  }
+
+  #shrink(maxBytes: number, isSpared: (process: Process, dropped: "oldest" | "all") => boolean): void {
     for (const process of this.#processes.values()) {
-      if (process.hasEnded && this.#journalsBytes > journalsMaxBytes) process.journal.drop("all");
+      if (this.#journalsBytes <= maxBytes) return;
+      if (process.hasEnded && !isSpared(process, "all")) process.journal.drop("all");
     }
-    while (this.#journalsBytes > journalsMaxBytes) {
-      const largest = [...this.#processes.values()].reduce((a, b) => (b.journal.bytes > a.journal.bytes ? b : a));
+    while (this.#journalsBytes > maxBytes) {
+      const droppable = [...this.#processes.values()].filter((process) => !isSpared(process, "oldest"));
+      const [first, ...others] = droppable;
+      if (first === undefined) return;
+      const largest = others.reduce((a, b) => (b.journal.bytes > a.journal.bytes ? b : a), first);
       if (largest.journal.drop("oldest") === 0) return;
     }
   }
