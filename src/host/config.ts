@@ -19,6 +19,8 @@ export type HostConfig = {
   cgroupParent: string;
   insecureRegistries: string[];
   imageMaxBytes: number;
+  /** How long an image that no instance runs on is kept. */
+  imageRetentionMs: number;
   networkCidr: string;
   /** Processes and threads one sandbox may have. */
   processesMax: number;
@@ -46,6 +48,7 @@ export function readHostConfig(settings: Settings, projectRoot: string): HostCon
     cgroupParent: text("CATNAP_CGROUP_PARENT", "catnap"),
     insecureRegistries: readList(settings, "CATNAP_INSECURE_REGISTRIES", ""),
     imageMaxBytes: imageMaxMb * 1024 * 1024,
+    imageRetentionMs: readDurationMs(settings, "CATNAP_IMAGE_RETENTION", "30d"),
     networkCidr: text("CATNAP_NETWORK_CIDR", "10.201.0.0/16"),
     processesMax: readInteger(settings, "CATNAP_PROCESSES_MAX", 4_096, { min: 16, max: 1_000_000 }),
     multipartTtlMs: readDurationMs(settings, "CATNAP_MULTIPART_TTL", "24h"),

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { Host } from "../contract/host.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
+import { type Loop, startLoop } from "../core/loop.ts";
 import type { SealKey } from "../core/seal.ts";
 import type { SandboxApi } from "../sandbox-api/session.ts";
 import type { HostConfig } from "./config.ts";
@@ -20,6 +21,8 @@ import { Remover } from "./instances/remover.ts";
 import { startStandby } from "./instances/standby.ts";
 import { WarmPool } from "./instances/warm-pool.ts";
 import { createServe } from "./serve.ts";
+
+const imageCollectionIntervalMs = 3_600_000;
 
 export type HostParts = {
   config: HostConfig;
@@ -71,6 +74,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
   await recoverInstances({ instancesDir, driver, manager, maker, pool, remover, log });
   const standby = startStandby({ instances: () => manager.values(), idleTimeoutMs: config.idleTimeoutMs, log });
   const pulse = startPulse({ instances: () => manager.values(), driver, log });
+  const collection = startCollection(config, { images, manager, pool, log });
   pool.poke();
 
   const { handle, upgrade } = createServe({ find: (instanceId) => manager.find(instanceId), log });
@@ -88,6 +92,7 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
     removeImage: (name) => removeImage(name, { images, manager, pool }),
     warmed: () => pool.filled(),
     async [Symbol.asyncDispose]() {
+      await collection[Symbol.asyncDispose]();
       await pulse[Symbol.asyncDispose]();
       await standby[Symbol.asyncDispose]();
       await pool[Symbol.asyncDispose]();
@@ -95,6 +100,27 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
       await remover[Symbol.asyncDispose]();
     },
   };
+}
+
+function startCollection(
+  { imageRetentionMs, warmImages }: HostConfig,
+  { images, manager, pool, log }: { images: Images; manager: InstanceManager; pool: WarmPool; log: Logger },
+): Loop {
+  const isWanted = (digest: string): boolean => warmImages.some((name) => images.find(name)?.digest === digest);
+  return startLoop({
+    name: "image collection",
+    intervalMs: imageCollectionIntervalMs,
+    log,
+    work: async (signal) => {
+      await images.collect({
+        retentionMs: imageRetentionMs,
+        isUsed: (digest) => manager.usesImage(digest) || isWanted(digest),
+        isWarm: (digest) => pool.usesImage(digest),
+        forgetWarm: (digest) => pool.forget(digest),
+        signal,
+      });
+    },
+  });
 }
 
 async function removeImage(

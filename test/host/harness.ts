@@ -233,6 +233,7 @@ function plainImages(dataDir: string): Images {
     describe: () => undefined,
     describeAll: async () => [],
     remove: async () => "unknown",
+    collect: async () => [],
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { HostImage } from "../../contract/host.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/log.ts";
+import { type CollectOptions, ImageCollection } from "./collection.ts";
 import { PullFailure } from "./copy-from-registry.ts";
 import { ImageHolds } from "./holds.ts";
 import { ImageUsers } from "./image-users.ts";
@@ -57,6 +58,8 @@ export interface Images extends AsyncDisposable {
   describeAll(): Promise<HostImage[]>;
   /** `isUsed` says whether instances need the content; asked in the moment before the files are moved away. */
   remove(name: string, isUsed: (image: ImageEntry) => boolean): Promise<"removed" | "in_use" | "unknown">;
+  /** Removes what nobody has used for a long time, and resolves with its digests. */
+  collect(options: CollectOptions): Promise<string[]>;
 }
 
 export async function openImages(options: ImagesOptions): Promise<Images> {
@@ -71,6 +74,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const sizes = new ImageSizes(imageDir, options.log);
   const holds = new ImageHolds();
   const users = new ImageUsers(imageDir, options.dataDir);
+  const collection = new ImageCollection({ imageDir, platform, pulled, holds, users, log: options.log });
 
   const describe = (name: string): ImageEntry | undefined => {
     if (platform.claims(name) || platform.find(name) !== undefined) return platform.describe(name);
@@ -118,6 +122,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       });
     },
     remove: createRemoval({ imageDir, platform, pulled, holds, users, describe }),
+    collect: (asked) => collection.collect(asked),
     [Symbol.asyncDispose]: () => pulled[Symbol.asyncDispose](),
   };
 }

@@ -69,6 +69,14 @@ export class PulledImages implements AsyncDisposable {
     this.#askedAtMs.delete(reference.text);
   }
 
+  /** Whatever names stand for it. */
+  forgetContent(digest: string): void {
+    for (const name of this.#records.namesOf(digest)) {
+      this.#records.forget(name);
+      this.#askedAtMs.delete(name);
+    }
+  }
+
   /** The local image when it is pinned or was checked lately, else what the registry has; the local one when that cannot be reached. */
   async resolve(reference: ImageReference): Promise<ResolvedImage> {
     const local = this.#records.find(reference.text);

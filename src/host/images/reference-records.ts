@@ -47,6 +47,10 @@ export class ReferenceRecords {
     return [...this.#images.keys()];
   }
 
+  namesOf(digest: string): string[] {
+    return [...this.#images].filter(([, image]) => image.digest === digest).map(([name]) => name);
+  }
+
   /** Undefined when the image is not here, or its record was written in another id range. */
   describe(reference: string): ImageEntry | undefined {
     const image = this.find(reference);

@@ -35,7 +35,7 @@ export function createRemoval({ imageDir, platform, pulled, holds, users, descri
 }
 
 /** The files are out of sight before anything is awaited. */
-function discardRoot(imageDir: string, digest: string): Promise<void> {
+export function discardRoot(imageDir: string, digest: string): Promise<void> {
   const workDir = mkdtempSync(join(imageDir, "pulls/work", `${processMark()}-`));
   renameSync(join(imageDir, "rootfs", digest), join(workDir, "discarded"));
   return removeTree(workDir);
