@@ -57,6 +57,13 @@ export class Authentication {
     return this.#enterOther(principal, workspace);
   }
 
+  /** Whether the person or service account could act in the workspace right now, with whatever credential. */
+  async belongsTo(workspaceId: string, principalId: string): Promise<boolean> {
+    if ((await this.#store.findServiceAccount(principalId))?.workspace_id === workspaceId) return true;
+    if ((await this.#store.findRole(workspaceId, principalId)) === undefined) return false;
+    return (await this.#store.findUser(principalId))?.disabled_at === null;
+  }
+
   async #enterOther(principal: Principal, workspace: string | undefined): Promise<Caller> {
     if (workspace === undefined) return act(principal, await this.#findOnly(principal));
     const workspaceId = isWorkspaceName(workspace) ? await this.#store.findWorkspaceId(workspace) : undefined;

@@ -18,7 +18,11 @@ export type ReceiverOptions = {
   templates: VolumeTemplateService;
   objects: LocalDirectory;
   urls: UploadUrls;
+  belongsTo: BelongsTo;
 };
+
+/** Whether somebody is in the workspace right now. */
+export type BelongsTo = (workspaceId: string, principalId: string) => Promise<boolean>;
 
 type Upload = { key: string; version: VersionRecord; body: UploadBody; receivedBytes: number };
 
@@ -63,10 +67,10 @@ export class Receiver {
 
   /** Throws unless the request may upload, and to what. */
   async #admit(versionId: string, query: UploadQuery): Promise<{ version: VersionRecord; grant: UploadGrant }> {
-    const { templates, urls } = this.#options;
+    const { templates, urls, belongsTo } = this.#options;
     const version = await templates.findVersion(versionId);
     const grant = version && urls.verify(version, query, Date.now());
-    if (version === undefined || grant === undefined) {
+    if (!version || !grant || !(await belongsTo(version.workspaceId, grant.principalId))) {
       throw new AppError("forbidden", "The upload URL is not valid, or has expired; ask for another.");
     }
     if (version.status === "READY") throw new AppError("conflict", "The version has its archive already.");

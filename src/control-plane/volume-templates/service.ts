@@ -24,7 +24,7 @@ import type { AwaitedQuery, Change, Changed, StoredObject, VolumeTemplateStore }
 /** What `name:latest` stands for when a volume is made. */
 const reservedVersion = "latest";
 
-export type SignUpload = (target: UploadTarget, expiresAtMs: number) => Promise<string> | string;
+export type SignUpload = (target: UploadTarget, expiresAtMs: number, principalId: string) => Promise<string> | string;
 
 export type VolumeTemplateServiceOptions = {
   config: VolumeTemplateConfig;
@@ -60,7 +60,7 @@ export function createVolumeTemplateService(options: VolumeTemplateServiceOption
   const answer = async (caller: Caller, { record, awaited }: Changed): Promise<Answer> => {
     const template = present(record, caller);
     if (awaited === undefined) return { template, headers: {} };
-    const url = await signUpload(fromVersionRow(awaited), Date.parse(awaited.awaited_until));
+    const url = await signUpload(fromVersionRow(awaited), Date.parse(awaited.awaited_until), caller.principalId);
     // A URL that lets whoever has it upload is for the caller alone.
     return { template, headers: { [uploadUrlHeader]: url, "cache-control": "no-store" } };
   };

@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { uploadUrlHeader } from "../../../src/contract/volume-template.ts";
 import type { VolumeTemplateConfig } from "../../../src/control-plane/volume-templates/config.ts";
 import { type Server, startServer, until } from "../harness.ts";
+import { addPerson } from "../people.ts";
 import { archive } from "./tar-archive.ts";
 import { askUpload, send, sendSlowly, smallArchive } from "./uploading.ts";
 
@@ -40,6 +42,8 @@ test("only the URL as it was given uploads, and only by PUT", async () => {
     ["a later expiry", set("expires", "9999999999999")],
     ["a larger size", set("maxBytes", "999999999999999")],
     ["a number in another notation", set("expires", `0${new URL(url).searchParams.get("expires")}`)],
+    ["another person", set("by", "0123456789abcdef")],
+    ["nobody", edit(({ searchParams }) => searchParams.delete("by"))],
     ["no signature", edit(({ searchParams }) => searchParams.delete("signature"))],
     ["an empty signature", set("signature", "")],
     ["a shorter signature", set("signature", signature.slice(0, -1))],
@@ -223,6 +227,40 @@ test("uploads at the same time are limited in a workspace", async () => {
     assert.equal(await upload.ended, 200);
   }
   assert.equal((await send(third.url, smallArchive)).status, 200);
+});
+
+test("an upload that is refused ends no other of its version", async () => {
+  await using server = await startWith({ uploadsMax: 1 });
+  const { url } = await askUpload(server, "deps", "one");
+  const upload = sendSlowly(url);
+  await upload.write(smallArchive.subarray(0, 700));
+  await until("it is under way", () => listFiles(server).length === 1);
+  assert.equal((await send(url, smallArchive)).status, 429);
+  await upload.write(smallArchive.subarray(700));
+  upload.end();
+  assert.equal(await upload.ended, 200);
+});
+
+test("a URL is good for as long as whoever asked for it belongs to the workspace", async () => {
+  await using server = await startServer();
+  const mia = await addPerson(server, "mia");
+  const robot = await server.call("POST", "/v0/service_accounts", { body: { name: "robot" } });
+  const robotPath = `/v0/service_accounts/${robot.body.client_id}`;
+  const robotKey = (await server.call("POST", `${robotPath}/api_keys`, { body: {} })).body.apiKey as string;
+  const ask = async (key: string, version: string): Promise<string> => {
+    const answer = await server.call("PUT", `${base}/deps?upload=true&version=${version}`, {
+      key,
+      body: { metadata: { name: "deps" }, spec: {} },
+    });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.headers.get(uploadUrlHeader) ?? "";
+  };
+  const urls = [await ask(mia.apiKey, "one"), await ask(robotKey, "two")];
+  const kept = [await ask(mia.apiKey, "three"), await ask(robotKey, "four")];
+  for (const url of kept) assert.equal((await send(url, smallArchive)).status, 200);
+  assert.equal((await server.call("DELETE", `/v0/users/${mia.id}`)).status, 200);
+  assert.equal((await server.call("DELETE", robotPath)).status, 200);
+  for (const url of urls) assert.equal((await send(url, smallArchive)).status, 403);
 });
 
 test("the archives of a workspace have a quota, also while they arrive", async () => {
