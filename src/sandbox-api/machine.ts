@@ -92,6 +92,8 @@ export type StdinOptions = { offset?: number; signal?: AbortSignal };
 export type ProcessEnd = ({ code: number } | { signal: number }) & {
   /** The kernel killed for want of memory while it ran, and it died of a SIGKILL nobody asked for here, or as a shell says that a child did. */
   outOfMemory?: true;
+  /** It failed, and while it ran the sandbox's processes had come to this limit, at which programs are refused another one. */
+  processLimit?: number;
 };
 
 /** A process the guest still knows: running, or ended and not yet acknowledged. */

@@ -56,6 +56,19 @@ describe("cgroup v2", () => {
     assert.equal(fake.cgroups.inspect("sandbox2").status, "missing");
   });
 
+  it("counts processes, with what the kernel has of a peak and refusals", () => {
+    const count = (files: Record<string, string>) => {
+      using fake = fakeUnified(files);
+      return fake.cgroups.countProcesses("sandbox1");
+    };
+    const files = { "pids.current": "17\n", "pids.max": "128\n" };
+    assert.deepEqual(count(files), { current: 17, max: 128 });
+    const more = { ...files, "pids.peak": "99\n", "pids.events": "max 3\n" };
+    assert.deepEqual(count(more), { current: 17, max: 128, peak: 99, refusals: 3 });
+    assert.equal(count({ ...more, "pids.max": "max\n" }), undefined);
+    assert.equal(count({}), undefined);
+  });
+
   it("freezes once the kernel confirms, and thaws with one write", async () => {
     using fake = fakeUnified({ "cgroup.freeze": "0", "cgroup.events": "populated 1\nfrozen 1\n" });
     await fake.cgroups.freeze("sandbox1");

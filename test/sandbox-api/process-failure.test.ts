@@ -159,6 +159,11 @@ suite("causes", () => {
     ["success", { command: "true" }, { kind: "exit", message: "It ended with code 0." }],
     ["a code", { command: "exit 7" }, { kind: "exit", message: "It ended with code 7." }],
     ["a crash", { command: "kill -SEGV $$" }, { kind: "signal", signal: "SIGSEGV", message: "It died of SIGSEGV." }],
+    ...["SIGKILL", "SIGTERM"].map((signal): [string, object, object] => [
+      `a ${signal} from inside`,
+      { command: `kill -${signal.slice(3)} $$` },
+      { kind: "signal", by: "sandbox", signal, message: `It died of ${signal}, sent by a process of the sandbox.` },
+    ]),
     [
       "a timeout",
       { command: "sleep 60", keepAlive: true, timeout: 1 },

@@ -15,8 +15,8 @@ const waitForPortsMax = 64;
 export const processCauseKinds = ["exit", "signal", "out_of_memory", "killed_by", "unknown"] as const;
 export type ProcessCauseKind = (typeof processCauseKinds)[number];
 
-/** Who ended a process that was `killed_by` somebody. */
-export const processEnders = ["stop", "kill", "timeout", "platform"] as const;
+/** Who ended a process that was `killed_by` somebody; `sandbox` sent it a `signal` from inside. */
+export const processEnders = ["stop", "kill", "timeout", "platform", "sandbox"] as const;
 export type ProcessEnder = (typeof processEnders)[number];
 
 export const ProcessRequest = Type.Object({
@@ -50,11 +50,23 @@ export const ProcessCause = Type.Object(
     kind: Type.Union(processCauseKinds.map((kind) => Type.Literal(kind))),
     by: Type.Optional(Type.Union(processEnders.map((by) => Type.Literal(by)))),
     signal: Type.Optional(Type.String({ description: "Name of the signal it died of, e.g. `SIGSEGV`." })),
+    processLimit: Type.Optional(
+      Type.Integer({
+        description:
+          "While it ran, the sandbox's processes had come to this limit, at which programs cannot start another one.",
+      }),
+    ),
     message: Type.String(),
   },
   { description: "Why it is not running any more." },
 );
-export type ProcessCause = { kind: ProcessCauseKind; by?: ProcessEnder; signal?: string; message: string };
+export type ProcessCause = {
+  kind: ProcessCauseKind;
+  by?: ProcessEnder;
+  signal?: string;
+  processLimit?: number;
+  message: string;
+};
 
 /** `completedAt` and `exitCode` are null until observed; the output members are null where the answer does not carry output. */
 export const ProcessResponse = Type.Object({

@@ -30,6 +30,17 @@ export type InstanceCondition = {
   oomKills: number;
 };
 
+/** Processes of an instance, each of their threads and its init included. */
+export type ProcessCount = {
+  current: number;
+  /** How many there may be before programs inside are refused another one, and before everybody is. */
+  limit: number;
+  max: number;
+  /** The most there ever were, and how often one was refused for `max`; not every kernel tells. */
+  peak?: number;
+  refusals?: number;
+};
+
 /**
  * Every verb is idempotent: repeating it after a crash completes or confirms it. Verbs for different ids may run concurrently; the
  * caller never runs two for the same id. All reject with an AppError; `create` leaves nothing behind when it rejects or is aborted.
@@ -62,6 +73,8 @@ export interface Driver extends AsyncDisposable {
   inspect(id: string): Promise<InstanceCondition>;
   /** `oomKills` alone and at once, because it is asked when a process starts and when it ends. */
   countOomKills(id: string): number;
+  /** For the same moments; undefined where the kernel counts none. */
+  countProcesses(id: string): ProcessCount | undefined;
   /** Ids of everything of this driver found on the machine, alive or half-made: what nobody claims is to be destroyed. */
   listFound(): Promise<string[]>;
 }

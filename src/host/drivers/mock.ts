@@ -127,6 +127,10 @@ export class MockDriver implements Driver {
     return 0;
   }
 
+  countProcesses(): undefined {
+    return undefined;
+  }
+
   async listFound(): Promise<string[]> {
     if (!existsSync(this.#instancesDir)) return [];
     return readdirSync(this.#instancesDir).filter((id) => existsSync(instancePaths(this.#dirOf(id)).driverDir));

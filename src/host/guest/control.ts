@@ -187,7 +187,8 @@ export class ControlConnection {
     const { errno, step, pid } = decodeSpawned(frame);
     if (errno === 0) return { pid };
     const subject = step === "chdir" ? request.workingDir : (request.argv[0] ?? "");
-    throw errnoError("unprocessable", errno, step || "exec", subject);
+    const { message, details } = errnoError("unprocessable", errno, step || "exec", subject);
+    throw new AppError("unprocessable", message, { details: { ...details, step } });
   }
 
   async #ask(type: number, encode: (request: number) => Buffer, what: string, patience?: Patience): Promise<Frame> {

@@ -122,7 +122,11 @@ export class GuestSlot implements Guest, AsyncDisposable {
   async spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
     const connection = this.#connection ?? (await this.#get());
     this.#options.causes?.started(request.token);
-    return connection.spawn(request, signal);
+    try {
+      return await connection.spawn(request, signal);
+    } catch (error) {
+      throw this.#options.causes?.explainRefusal(error) ?? error;
+    }
   }
 
   async signal(token: string, signal: number): Promise<void> {

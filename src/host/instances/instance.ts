@@ -79,7 +79,10 @@ export class Instance {
     const save = () => this.#save();
     this.failures = new Failures({ record, save, log: this.#log });
     this.#restarts = new Restarts({ record, spec, initDigest, driver, failures: this.failures, save });
-    this.#causes = new DeathCauses(() => this.#countOomKills());
+    this.#causes = new DeathCauses({
+      countOomKills: () => this.#count(() => driver.countOomKills(record.id)) ?? 0,
+      countProcesses: () => this.#count(() => driver.countProcesses(record.id)),
+    });
     this.guest = new GuestSlot({
       causes: this.#causes,
       openGuest,
@@ -315,12 +318,12 @@ export class Instance {
   }
 
   /** Nothing may fail because its cause cannot be told. */
-  #countOomKills(): number {
+  #count<T>(count: () => T): T | undefined {
     try {
-      return this.#driver.countOomKills(this.record.id);
+      return count();
     } catch (error) {
-      this.#log.warn({ err: error }, "kills for want of memory could not be counted");
-      return 0;
+      this.#log.warn({ err: error }, "what the kernel counts of the instance could not be read");
+      return undefined;
     }
   }
 

@@ -5,7 +5,10 @@ import type { ProcessEnd } from "../machine.ts";
 import type { ProcessRecord } from "./process-record.ts";
 
 const sigkill = 9;
-const signalNames = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+// Of several names for one number the first is the usual one, SIGABRT and not SIGIOT.
+const signalNames = new Map(Object.entries(constants.signals).reverse().map(([name, number]) => [number, name]));
+
+const sentSignals = new Set(["SIGKILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2"]);
 
 const askedFor = {
   stop: "It was stopped through the API.",
@@ -25,8 +28,30 @@ export function causeOf(end: ProcessEnd | undefined, endedBy: ProcessRecord["end
     const what = "signal" in end ? "it" : "a process that it had started";
     return { kind: "out_of_memory", ...signal, message: `The sandbox ran out of memory and ${what} was killed.` };
   }
-  if ("signal" in end) return { kind: "signal", ...signal, message: `It died of ${signalName(end.signal)}.` };
-  return { kind: "exit", message: `It ended with code ${end.code}.` };
+  const limited = end.processLimit === undefined ? {} : { processLimit: end.processLimit };
+  const how = "signal" in end ? diedOf(end.signal) : `It ended with code ${end.code}.`;
+  const message = end.processLimit === undefined ? how : `${how} ${atLimit(end.processLimit)}`;
+  if (!("signal" in end)) return { kind: "exit", ...limited, message };
+  const by = isSent(end.signal) ? { by: "sandbox" as const } : {};
+  return { kind: "signal", ...by, ...signal, ...limited, message };
+}
+
+/** The kernel sends none of these for what a program itself does; the platform's own are known. */
+function isSent(signal: number): boolean {
+  return sentSignals.has(signalName(signal));
+}
+
+function diedOf(signal: number): string {
+  const name = signalName(signal);
+  return isSent(signal) ? `It died of ${name}, sent by a process of the sandbox.` : `It died of ${name}.`;
+}
+
+/** What it could not do then is known to itself alone. */
+function atLimit(limit: number): string {
+  return (
+    `While it ran, the sandbox's processes stood at their limit of ${limit}, threads included, and could start no other. ` +
+    "Run fewer at a time, or have the platform's CATNAP_PROCESSES_MAX raised."
+  );
 }
 
 /** For a start that nobody can say about whether it ran anything. */

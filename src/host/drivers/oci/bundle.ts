@@ -88,14 +88,14 @@ function mounts({ guestBinary, searchBinary }: BundleOptions): object[] {
   ];
 }
 
+const isCountedPerSandbox = kernelIsAtLeast(5, 14);
+
 function rlimits(processesMax: number): object[] {
   const openFiles = Math.min(openFilesMax, ownLimit("Max open files"));
-  const processes = Math.min(allProcesses, ownLimit("Max processes"));
-  const forPrograms = processesMax - reservedProcesses(processesMax);
-  const isCountedPerSandbox = kernelIsAtLeast(5, 14);
+  const hard = mostProcesses();
   return [
     // The init raises the soft limit for itself and leaves it to programs.
-    ...(isCountedPerSandbox ? [{ type: "RLIMIT_NPROC", soft: Math.min(forPrograms, processes), hard: processes }] : []),
+    ...(isCountedPerSandbox ? [{ type: "RLIMIT_NPROC", soft: processesForPrograms(processesMax), hard }] : []),
     { type: "RLIMIT_NOFILE", soft: openFiles, hard: openFiles },
     { type: "RLIMIT_CORE", soft: 0, hard: 0 },
   ];
@@ -105,6 +105,20 @@ function rlimits(processesMax: number): object[] {
 function ownLimit(name: "Max open files" | "Max processes"): number {
   const line = readFileSync("/proc/self/limits", "utf8").match(new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, "m"));
   return line === null ? Number.POSITIVE_INFINITY : Number(line[1]);
+}
+
+/** How many processes a sandbox has when its programs are refused another one; its init may fork up to `processesMax`. */
+export function processesForPrograms(processesMax: number): number {
+  if (!isCountedPerSandbox) return processesMax;
+  return Math.min(processesMax - reservedProcesses(processesMax), mostProcesses());
+}
+
+let ownMost: number | undefined;
+
+/** Read once: it is asked whenever a program fails. */
+function mostProcesses(): number {
+  ownMost ??= ownLimit("Max processes");
+  return Math.min(allProcesses, ownMost);
 }
 
 /** What programs may not take of a sandbox's processes, so that its init can still work on files and start what ends the others. */

@@ -5,7 +5,8 @@ import { AppError, toAppError } from "../../../core/errors.ts";
 import type { Logger } from "../../../core/log.ts";
 import { SandboxNetwork } from "../../network/network.ts";
 import type { NetworkSettings } from "../../network/settings.ts";
-import type { Driver, InstanceCondition, InstanceHandle, InstanceSpec } from "../driver.ts";
+import type { Driver, InstanceCondition, InstanceHandle, InstanceSpec, ProcessCount } from "../driver.ts";
+import { processesForPrograms } from "./bundle.ts";
 import { Cgroups, readCgroupLayout } from "./cgroup/cgroups.ts";
 import { endProcesses, removeDir } from "./end.ts";
 import { fingerprint } from "./fingerprint.ts";
@@ -145,6 +146,11 @@ class OciDriver implements Driver {
 
   countOomKills(id: string): number {
     return this.#parts.cgroups.countOomKills(checkId(id));
+  }
+
+  countProcesses(id: string): ProcessCount | undefined {
+    const counted = this.#parts.cgroups.countProcesses(checkId(id));
+    return counted && { ...counted, limit: processesForPrograms(counted.max) };
   }
 
   async listFound(): Promise<string[]> {

@@ -2,10 +2,10 @@
 import { mkdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../../../../core/errors.ts";
-import type { InstanceCondition, InstanceLimits } from "../../driver.ts";
+import type { InstanceCondition, InstanceLimits, ProcessCount } from "../../driver.ts";
 import { waitUntil } from "../../wait-until.ts";
 import { type CgroupLayout, type ControllerName, detectCgroups } from "./detect.ts";
-import { isGone, listGroups, readCgroupFile, readPids, writeCgroupFile } from "./files.ts";
+import { isGone, listGroups, readCgroupFile, readCgroupNumber, readPids, writeCgroupFile } from "./files.ts";
 import * as v1 from "./v1.ts";
 import * as v2 from "./v2.ts";
 
@@ -143,6 +143,18 @@ export class Cgroups {
   countOomKills(id: string): number {
     const memory = this.#find("memory", id);
     return memory === undefined ? 0 : (memory.version === 1 ? v1 : v2).readOomKills(memory.group);
+  }
+
+  /** The files are the same in both versions; the last two are missing in earlier kernels. Undefined without a limit. */
+  countProcesses(id: string): Omit<ProcessCount, "limit"> | undefined {
+    const group = this.#find("pids", id)?.group;
+    if (group === undefined) return undefined;
+    const current = readCgroupNumber(group, "pids.current");
+    const max = readCgroupNumber(group, "pids.max");
+    if (current === undefined || max === undefined) return undefined;
+    const peak = readCgroupNumber(group, "pids.peak");
+    const refusals = readCgroupNumber(group, "pids.events", "max");
+    return { current, max, ...(peak === undefined ? {} : { peak }), ...(refusals === undefined ? {} : { refusals }) };
   }
 
   /** Removes the parents when nothing is below them any more. */
