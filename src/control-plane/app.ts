@@ -166,6 +166,9 @@ function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyRepl
   failWith(formatErrorBody)(error, request, reply);
 }
 
+/** When whoever met an outage is to ask again; nobody knows how long it takes. */
+const outageRetryMs = 2_000;
+
 /** An error handler that answers in the given shape. */
 export function failWith(format: (failure: Failure, request: FastifyRequest) => object) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
@@ -175,7 +178,7 @@ export function failWith(format: (failure: Failure, request: FastifyRequest) => 
     if (challenge !== undefined) reply.header("www-authenticate", challenge);
     // The rest of the body would be taken for the next request.
     if (failure.status === 408) reply.header("connection", "close");
-    const { retryAfterMs } = failure.details;
+    const { retryAfterMs = failure.status === 503 ? outageRetryMs : undefined } = failure.details;
     if (typeof retryAfterMs === "number") reply.header("retry-after", Math.ceil(retryAfterMs / 1_000));
     reply.code(failure.status).header("content-type", "application/json; charset=utf-8");
     // Refusals of the framework itself pass no hook.

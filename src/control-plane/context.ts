@@ -98,10 +98,7 @@ export async function openControlPlane({
   });
   const previews = openPreviews({ ...parts, getSandboxId: (...named) => sandboxes.service.getId(...named) });
   const features = openFeatures({ ...parts, findWorkspaceId });
-  const volumeTemplates = await openVolumeTemplates({
-    ...parts,
-    belongsTo: (...named) => identity.authentication.belongsTo(...named),
-  });
+  const volumeTemplates = await openVolumeTemplates({ ...parts, authentication: identity.authentication });
   const audit = openAudit(parts);
   // One line a noun; see Mount.
   const nouns = [sandboxes, previews, volumeTemplates, quotas, integrations, features, images, policies, audit];

@@ -98,6 +98,7 @@ test("a restart of the server is an outage with 503, and everything acknowledged
       });
       assert.equal(answer.status, 503, answer.text);
       assert.equal(answer.body.error, "unavailable");
+      assert.match(answer.headers.get("retry-after") ?? "", /^[1-9]\d?$/);
     }
     const created = await catnap.create({ name: "during" });
     assert.equal(created.status, 503, created.text);

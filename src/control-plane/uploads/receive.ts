@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { isDiskFull } from "../../core/disk-full.ts";
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
+import type { Authentication } from "../auth/service.ts";
 import type { LocalDirectory } from "../object-store/local-directory.ts";
 import type { VolumeTemplateConfig } from "../volume-templates/config.ts";
 import type { VersionRecord } from "../volume-templates/record.ts";
@@ -18,11 +19,10 @@ export type ReceiverOptions = {
   templates: VolumeTemplateService;
   objects: LocalDirectory;
   urls: UploadUrls;
-  belongsTo: BelongsTo;
+  authentication: Membership;
 };
 
-/** Whether somebody is in the workspace right now. */
-export type BelongsTo = (workspaceId: string, principalId: string) => Promise<boolean>;
+export type Membership = Pick<Authentication, "belongsTo">;
 
 type Upload = { key: string; version: VersionRecord; body: UploadBody; receivedBytes: number };
 
@@ -67,10 +67,10 @@ export class Receiver {
 
   /** Throws unless the request may upload, and to what. */
   async #admit(versionId: string, query: UploadQuery): Promise<{ version: VersionRecord; grant: UploadGrant }> {
-    const { templates, urls, belongsTo } = this.#options;
+    const { templates, urls, authentication } = this.#options;
     const version = await templates.findVersion(versionId);
     const grant = version && urls.verify(version, query, Date.now());
-    if (!version || !grant || !(await belongsTo(version.workspaceId, grant.principalId))) {
+    if (!version || !grant || !(await authentication.belongsTo(version.workspaceId, grant.principalId))) {
       throw new AppError("forbidden", "The upload URL is not valid, or has expired; ask for another.");
     }
     if (version.status === "READY") throw new AppError("conflict", "The version has its archive already.");

@@ -9,7 +9,7 @@ import type { Database } from "../db/database.ts";
 import { type LocalDirectory, openLocalDirectory } from "../object-store/local-directory.ts";
 import { S3Bucket } from "../object-store/s3-bucket.ts";
 import { Collector, incomingFolder, objectFolder } from "../uploads/collect.ts";
-import { type BelongsTo, Receiver } from "../uploads/receive.ts";
+import { type Membership, Receiver } from "../uploads/receive.ts";
 import { mountUploads } from "../uploads/routes.ts";
 import { createUploadUrls } from "../uploads/upload-url.ts";
 import type { VolumeTemplateConfig } from "./config.ts";
@@ -25,7 +25,7 @@ export type VolumeTemplatesOptions = {
   sealKey: SealKey;
   log: Logger;
   opened: AsyncDisposableStack;
-  belongsTo: BelongsTo;
+  authentication: Membership;
 };
 
 export type VolumeTemplates = {
@@ -43,7 +43,7 @@ type Work = (signal: AbortSignal) => Promise<void>;
 const pokeIntervalMs = 1_000;
 
 export async function openVolumeTemplates(options: VolumeTemplatesOptions): Promise<VolumeTemplates> {
-  const { database, sealKey, log, opened, belongsTo } = options;
+  const { database, sealKey, log, opened, authentication } = options;
   const { volumeTemplates: config, region, origin } = options.config;
   mkdirSync(config.directory, { recursive: true, mode: 0o700 });
   const objects = openLocalDirectory(config.directory);
@@ -60,7 +60,7 @@ export async function openVolumeTemplates(options: VolumeTemplatesOptions): Prom
     onAwaited: () => pokeCollector(),
   });
   const discard = createDiscard({ objects, bucket, log });
-  const receiver = new Receiver({ config, templates: service, objects, urls, belongsTo });
+  const receiver = new Receiver({ config, templates: service, objects, urls, authentication });
   const sweepDirectory = createDirectorySweep({ objects, receiver, service, log });
   const collector = bucket && new Collector({ config, templates: service, bucket, log });
   const sweepBucket = bucket && collector && createBucketSweep({ bucket, collector, service, log });
