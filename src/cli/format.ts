@@ -1,4 +1,4 @@
-// Sizes, durations, ages and sentences as people read them.
+// Sizes, durations, ages, sentences and JSON as people read them.
 
 export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
@@ -29,6 +29,11 @@ export function formatAge(timestamp: string | undefined, nowMs: number): string 
   if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`;
   if (seconds < 172_800) return `${Math.floor(seconds / 3_600)}h`;
   return `${Math.floor(seconds / 86_400)}d`;
+}
+
+/** What `--json` prints: indented, because it is also read. */
+export function formatJson(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
 export function capitalized(text: string): string {

@@ -11,7 +11,6 @@ export const uploadUrlHeader = "X-Blaxel-Upload-Url";
 
 /** `created` until an archive has been accepted, then `ready`; `error` when one was refused and none is usable. */
 export const volumeTemplateStatuses = ["created", "ready", "error"] as const;
-export type VolumeTemplateStatus = (typeof volumeTemplateStatuses)[number];
 
 /** CREATED awaits its archive. READY never changes again. FAILED can be asked an upload URL for again. */
 export const volumeTemplateVersionStatuses = ["CREATED", "READY", "FAILED"] as const;

@@ -66,11 +66,7 @@ export class SealKeys {
   }
 }
 
-/** The key in a 0600 file, made on first use; two processes that start at once agree on one. */
-export function loadSealKey(path: string): SealKey {
-  return new SealKey(loadRing(path));
-}
-
+/** The ring in a 0600 file, made on first use; two processes that start at once agree on one. */
 function loadRing(path: string): KeyRing {
   try {
     return parseRing(readFileSync(path), path);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
 import { SealKey } from "../../src/core/seal.ts";
-import { loadSealKey, SealKeys } from "../../src/core/seal-keys.ts";
+import { SealKeys } from "../../src/core/seal-keys.ts";
 
 const key = new SealKey(Buffer.alloc(32, 1));
 const other = new SealKey(Buffer.alloc(32, 2));
@@ -50,8 +50,8 @@ test("the key is made once, for its owner only", () => {
   const dir = mkdtempSync(join(tmpdir(), "catnap-seal-"));
   try {
     const path = join(dir, "seal.key");
-    const { id } = loadSealKey(path);
-    assert.equal(loadSealKey(path).id, id);
+    const { id } = new SealKeys({ path }).key;
+    assert.equal(new SealKeys({ path }).key.id, id);
     assert.equal(statSync(path).mode & 0o777, 0o600);
   } finally {
     rmSync(dir, { recursive: true });
@@ -84,7 +84,7 @@ test("a change of the key is in the file before it is used, and the old key in n
     const { keyId, start } = keys.prepare();
     assert.notEqual(keys.key.id, keyId);
     assert.equal(statSync(path).mode & 0o777, 0o600);
-    const meanwhile = loadSealKey(path);
+    const meanwhile = new SealKeys({ path }).key;
     assert.deepEqual(
       [meanwhile.id, meanwhile.previousIds, meanwhile.open(sealed, "record")],
       [keyId, [keys.key.id], "text"],
@@ -96,7 +96,7 @@ test("a change of the key is in the file before it is used, and the old key in n
     keys.finish();
     keys.finish();
     assert.throws(() => keys.key.open(sealed, "record"));
-    for (const key of [keys.key, loadSealKey(path)]) {
+    for (const key of [keys.key, new SealKeys({ path }).key]) {
       assert.deepEqual([key.id, key.previousIds, key.open(anew, "record")], [keyId, [], "text"]);
       assert.equal(key.matchesFingerprint(fingerprint, "text"), true);
       assert.equal(key.matchesFingerprint(fingerprint, "other"), false);

@@ -7,7 +7,7 @@ import type { Directory, InstanceRequest, InstanceStatus } from "../../src/contr
 import { AppError } from "../../src/core/errors.ts";
 import { randomToken } from "../../src/core/ids.ts";
 import { createLogger } from "../../src/core/log.ts";
-import { loadSealKey } from "../../src/core/seal-keys.ts";
+import { SealKeys } from "../../src/core/seal-keys.ts";
 import { openListener } from "../../src/dev/listener.ts";
 import { createEdge } from "../../src/edge/server.ts";
 import type { HostConfig } from "../../src/host/config.ts";
@@ -93,7 +93,7 @@ export class HostHarness implements AsyncDisposable {
         inits: shippedInit(this.#guestBinary),
       }),
     );
-    const sealKey = loadSealKey(join(dataDir, "seal.key"));
+    const sealKey = new SealKeys({ path: join(dataDir, "seal.key") }).key;
     const host = opened.use(
       await openHost({
         config,

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { readAuditLog } from "../../contract/operator/audit.ts";
 import type { CliContext } from "../context.ts";
 import { printable, usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 import { formatTable } from "../table.ts";
 
@@ -18,7 +19,7 @@ export function defineAudit(command: Command, context: CliContext): void {
       if (!/^\d{1,3}$/.test(limit)) throw usageFailure("--limit takes a number from 1 to 200.");
       using operator = connectOperator(context, options);
       const page = await operator.call(readAuditLog, { query: { limit: Number(limit), since, sub, cursor } });
-      if (options.json === true) return void context.stdout.write(`${JSON.stringify(page, undefined, 2)}\n`);
+      if (options.json === true) return void context.stdout.write(formatJson(page));
       const titles = ["TIME", "WHO", "WORKSPACE", "OPERATION", "RESOURCE", "STATUS", "FROM"];
       const rows = page.data.map((entry) =>
         [

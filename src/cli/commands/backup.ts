@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { createBackup } from "../../contract/operator/backup.ts";
 import type { CliContext } from "../context.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 
 const timeoutMs = 30 * 60_000;
@@ -16,7 +17,7 @@ export function defineBackup(command: Command, context: CliContext): void {
       const { path, bytes, keyId } = backup;
       context.stdout.write(
         options.json === true
-          ? `${JSON.stringify(backup, undefined, 2)}\n`
+          ? formatJson(backup)
           : `${path}: ${bytes} bytes. It can be used with the sealing key ${keyId} only: keep seal.key, elsewhere.\n`,
       );
     });

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import type { CliContext } from "../context.ts";
 import { findCredentials } from "../credentials.ts";
 import { printable } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { quoteArguments } from "../process/quote.ts";
 import { clientVariables } from "../up/paste-lines.ts";
 
@@ -27,7 +28,7 @@ Examples:
       const warn = (message: string): void => void stderr.write(`catnap: ${printable(message)}\n`);
       const credentials = findCredentials({ env, homeDir, flags: options, warn });
       if (options.key === true) stdout.write(`${credentials.apiKey}\n`);
-      else if (options.json === true) stdout.write(`${JSON.stringify(credentials, undefined, 2)}\n`);
+      else if (options.json === true) stdout.write(formatJson(credentials));
       else {
         const lines = clientVariables(credentials).map(
           ([name, value]) => `export ${name}=${quoteArguments([value])}\n`,

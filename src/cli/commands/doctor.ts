@@ -7,6 +7,7 @@ import type { CheckResult, CheckStatus, Installation } from "../doctor/check.ts"
 import { examine } from "../doctor/checks.ts";
 import { createProbes } from "../doctor/probes.ts";
 import { exitCodes, usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { formatTable } from "../table.ts";
 
 type Options = { json?: boolean; listen?: string; dataDir?: string };
@@ -26,8 +27,7 @@ export function defineDoctor(command: Command, context: CliContext, finish: (exi
       const { color } = await import("../color.ts");
       const results = await examine(createProbes(context.env, context.userId), readInstallation(options, context));
       const problems = results.filter(({ status }) => status === "problem");
-      if (options.json === true)
-        context.stdout.write(`${JSON.stringify({ ok: problems.length === 0, checks: results }, undefined, 2)}\n`);
+      if (options.json === true) context.stdout.write(formatJson({ ok: problems.length === 0, checks: results }));
       else context.stdout.write(toText(results, problems.length, color(context)));
       if (problems.length > 0) finish(exitCodes.failure);
     });

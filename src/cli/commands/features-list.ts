@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { listFeatureSettings } from "../../contract/operator/features.ts";
 import type { CliContext } from "../context.ts";
 import { printable } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 import { formatTable } from "../table.ts";
 import { addWorkspaceOption, type WorkspaceOption, workspaceOf } from "../workspace-option.ts";
@@ -13,7 +14,7 @@ export function defineFeaturesList(command: Command, context: CliContext): void 
     const answer = await operator.call(listFeatureSettings, { params: { workspace: workspaceOf(context, options) } });
     const { features, file } = answer;
     if (file?.problem !== undefined) context.stderr.write(`catnap: ${printable(file.problem)}\n`);
-    if (options.json === true) context.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`);
+    if (options.json === true) context.stdout.write(formatJson(answer));
     else if (features.length === 0)
       context.stderr.write("No feature is known. `catnap features enable` turns one on.\n");
     else {

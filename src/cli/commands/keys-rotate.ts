@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { getSealKey, rotateSealKey, type SealKeyStatus } from "../../contract/operator/seal-key.ts";
 import type { CliContext } from "../context.ts";
 import { CliFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 
 const pollMs = 500;
@@ -33,7 +34,7 @@ Afterwards back up the key file anew: backups of the database need the key of th
         remedy: "Nothing is lost: both keys stay in use. `catnap keys rotate` goes on.",
       });
     }
-    if (options.json === true) context.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
+    if (options.json === true) context.stdout.write(formatJson(status));
     else context.stdout.write(`sealing key ${status.keyId}; ${rotation.resealed} texts sealed anew\n`);
   });
 }

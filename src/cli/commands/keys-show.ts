@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { getSealKey } from "../../contract/operator/seal-key.ts";
 import type { CliContext } from "../context.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 
 export function defineKeysShow(command: Command, context: CliContext): void {
@@ -10,7 +11,7 @@ export function defineKeysShow(command: Command, context: CliContext): void {
     const status = await operator.call(getSealKey);
     const { keyId, previousKeyIds, source } = status;
     if (options.json === true) {
-      context.stdout.write(`${JSON.stringify(status, undefined, 2)}\n`);
+      context.stdout.write(formatJson(status));
       return;
     }
     context.stdout.write(`sealing key ${keyId} (from the ${source === "file" ? "key file" : "environment"})\n`);

@@ -10,6 +10,7 @@ import {
 } from "../../contract/operator/oauth.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 import { collect } from "../option-values.ts";
 import { formatTable } from "../table.ts";
@@ -18,7 +19,7 @@ export function defineOauthClients(command: Command, context: CliContext): void 
   addOperatorOptions(command).action(async (options: OperatorOptions) => {
     using operator = connectOperator(context, options);
     const clients = await operator.call(listOauthClients);
-    if (options.json === true) return printJson(context, clients);
+    if (options.json === true) return void context.stdout.write(formatJson(clients));
     const columns = [{ title: "CLIENT ID" }, { title: "NAME" }, { title: "KIND" }, { title: "REDIRECT URIS" }];
     const rows = clients.map((client) => [
       client.clientId,
@@ -43,7 +44,7 @@ export function defineOauthAddClient(command: Command, context: CliContext): voi
       using operator = connectOperator(context, options);
       const body = { name, public: options.confidential !== true, redirectUris };
       const client = await operator.call(createOauthClient, { body });
-      if (options.json === true) return printJson(context, client);
+      if (options.json === true) return void context.stdout.write(formatJson(client));
       context.stdout.write(`client id      ${client.clientId}\n`);
       if (client.clientSecret === undefined) return;
       context.stdout.write(`client secret  ${client.clientSecret}\n`);
@@ -57,7 +58,7 @@ export function defineOauthRemoveClient(command: Command, context: CliContext): 
     .action(async (clientId: string, options: OperatorOptions) => {
       using operator = connectOperator(context, options);
       const client = await operator.call(deleteOauthClient, { params: { clientId } });
-      if (options.json === true) printJson(context, client);
+      if (options.json === true) context.stdout.write(formatJson(client));
       else context.stdout.write(`removed ${client.clientId}\n`);
     });
 }
@@ -83,12 +84,8 @@ export function defineOauthRotateKeys(command: Command, context: CliContext): vo
 }
 
 function printKeys(context: CliContext, options: OperatorOptions, keys: readonly OauthSigningKey[]): void {
-  if (options.json === true) return printJson(context, keys);
+  if (options.json === true) return void context.stdout.write(formatJson(keys));
   const columns = [{ title: "KEY ID" }, { title: "ACTIVE FROM" }, { title: "USE" }];
   const rows = keys.map(({ keyId, activeAt, signs }) => [keyId, activeAt, signs ? "signs" : "verifies"]);
   context.stdout.write(formatTable(columns, rows));
-}
-
-function printJson({ stdout }: CliContext, value: unknown): void {
-  stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
 }

@@ -4,6 +4,7 @@ import { listQuotaSettings, type QuotaEntry, resetQuota, setQuota } from "../../
 import { type QuotaType, quotaTypes } from "../../contract/quota.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 import { formatTable } from "../table.ts";
 import { addWorkspaceOption, type WorkspaceOption, workspaceOf } from "../workspace-option.ts";
@@ -16,7 +17,7 @@ export function defineQuotasList(command: Command, context: CliContext): void {
   addOptions(command).action(async (options: Options) => {
     using operator = connectOperator(context, options);
     const quotas = await operator.call(listQuotaSettings, { params: { workspace: workspaceOf(context, options) } });
-    if (options.json === true) return void context.stdout.write(`${JSON.stringify(quotas, undefined, 2)}\n`);
+    if (options.json === true) return void context.stdout.write(formatJson(quotas));
     const columns = [{ title: "QUOTA" }, { title: "VALUE" }, { title: "SET BY" }];
     const rows = quotas.map(({ resourceType, value, source }) => [resourceType, withUnit(resourceType, value), source]);
     context.stdout.write(formatTable(columns, rows));

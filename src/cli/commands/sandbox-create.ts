@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { addConnectionOptions, type ConnectionOptions, connect } from "../connection.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
-import { formatDuration } from "../format.ts";
+import { formatDuration, formatJson } from "../format.ts";
 import { collect, parsePairs } from "../option-values.ts";
 import { addShapeOptions, type ShapeOptions, toSandboxInput } from "../sandbox-shape.ts";
 
@@ -35,7 +35,7 @@ Examples:
     const startedAtMs = performance.now();
     const sandbox = await connection.platform.createSandbox(input);
     if (options.json === true) {
-      context.stdout.write(`${JSON.stringify(sandbox, undefined, 2)}\n`);
+      context.stdout.write(formatJson(sandbox));
       return;
     }
     context.stdout.write(`${sandbox.metadata.name}\n`);

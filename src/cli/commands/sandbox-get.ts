@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Sandbox } from "../../contract/sandbox.ts";
 import { addConnectionOptions, type ConnectionOptions, connect } from "../connection.ts";
 import type { CliContext } from "../context.ts";
-import { formatAge } from "../format.ts";
+import { formatAge, formatJson } from "../format.ts";
 import { formatTable } from "../table.ts";
 
 export function defineSandboxGet(command: Command, context: CliContext): void {
@@ -17,9 +17,7 @@ Examples:
   addConnectionOptions(command).action(async (name: string, options: ConnectionOptions) => {
     using connection = connect(context, options);
     const sandbox = await connection.platform.getSandbox(name);
-    context.stdout.write(
-      options.json === true ? `${JSON.stringify(sandbox, undefined, 2)}\n` : toText(sandbox, Date.now()),
-    );
+    context.stdout.write(options.json === true ? formatJson(sandbox) : toText(sandbox, Date.now()));
   });
 }
 

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Sandbox } from "../../contract/sandbox.ts";
 import { addConnectionOptions, type ConnectionOptions, connect } from "../connection.ts";
 import type { CliContext } from "../context.ts";
-import { formatAge } from "../format.ts";
+import { formatAge, formatJson } from "../format.ts";
 import { formatTable } from "../table.ts";
 
 type Options = ConnectionOptions & { status?: string; search?: string; all?: boolean; quiet?: boolean };
@@ -29,7 +29,7 @@ Examples:
     for await (const sandbox of connection.platform.listSandboxes({ status, search, showTerminated })) {
       sandboxes.push(sandbox);
     }
-    if (options.json === true) context.stdout.write(`${JSON.stringify(sandboxes, undefined, 2)}\n`);
+    if (options.json === true) context.stdout.write(formatJson(sandboxes));
     else if (options.quiet === true)
       context.stdout.write(sandboxes.map(({ metadata }) => `${metadata.name}\n`).join(""));
     else if (sandboxes.length > 0) context.stdout.write(toTable(sandboxes, Date.now()));

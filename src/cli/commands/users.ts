@@ -10,6 +10,7 @@ import {
 } from "../../contract/operator/users.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 import { readPassword } from "../password.ts";
 import { formatTable } from "../table.ts";
@@ -18,7 +19,7 @@ export function defineUsersList(command: Command, context: CliContext): void {
   addOperatorOptions(command).action(async (options: OperatorOptions) => {
     using operator = connectOperator(context, options);
     const users = await operator.call(listUsers);
-    if (options.json === true) return void context.stdout.write(`${JSON.stringify(users, undefined, 2)}\n`);
+    if (options.json === true) return void context.stdout.write(formatJson(users));
     const columns = [{ title: "NAME" }, { title: "EMAIL" }, { title: "PASSWORD" }, { title: "STATE" }];
     const rows = users.map(({ name, email = "", hasPassword, disabled }) => [
       name,

@@ -9,8 +9,6 @@ import type { Database } from "../db/database.ts";
 
 export type BackupsOptions = { database: Database; sealKey: SealKey };
 
-export type Backups = ReturnType<typeof createBackups>;
-
 export function createBackups({ database, sealKey }: BackupsOptions) {
   return {
     async create(path: string): Promise<Backup> {

@@ -22,8 +22,6 @@ type Statements = {
   matchingPage: PreparedRead<SandboxRow>;
 };
 
-export type ListQueries = ReturnType<typeof createListQueries>;
-
 export function createListQueries(database: Database) {
   const statementsFor = prepareStatements(database);
   const pace = new SlicePace(slices[database.dialect]);
