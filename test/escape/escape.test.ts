@@ -106,7 +106,8 @@ describe("a sandbox", { timeout: 300_000 }, () => {
     await shell(inside, "for signal in KILL STOP TERM ABRT SEGV INT HUP USR1; do kill -$signal 1; done");
     assert.equal(await shell(inside, "echo alive"), "alive");
     const state = /^State:\t(\w)/m.exec(await shell(inside, "cat /proc/1/status"));
-    assert.equal(state?.[1], "S");
+    // It may be at work just then, but is neither stopped nor traced.
+    assert.match(state?.[1] ?? "", /^[SR]$/);
   });
 
   it("traces its own children", async () => {

@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type SpawnedPlatform, spawnPlatform } from "../../src/dev/spawn-platform.ts";
 import { eventually } from "../eventually.ts";
-import { countDescriptors, footprint, latencies, SandboxUnderAttack } from "./sandbox-under-attack.ts";
+import {
+  assertNothingLeft,
+  countDescriptors,
+  footprint,
+  latencies,
+  SandboxUnderAttack,
+} from "./sandbox-under-attack.ts";
 
 let platform: SpawnedPlatform;
 let neighbour: SandboxUnderAttack;
@@ -120,13 +126,7 @@ while True:
   await calling;
   t.diagnostic(`answers by status: ${JSON.stringify([...tally])}`);
   assert.equal(tally.get(200), connections);
-  await eventually(() => {
-    const { daemonDescriptors, ...inside } = footprint(sandbox);
-    const { daemonDescriptors: allowed, ...expected } = before;
-    // The first requests may have held one that is gone since.
-    assert.ok(daemonDescriptors <= allowed, `${daemonDescriptors} descriptors, ${allowed} before`);
-    assert.deepEqual(inside, expected);
-  });
+  await eventually(() => assertNothingLeft(sandbox, before));
   await sandbox.delete();
 });
 

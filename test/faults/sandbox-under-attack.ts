@@ -110,6 +110,25 @@ export function footprint(sandbox: SandboxUnderAttack): Footprint {
   };
 }
 
+/** Fails while something of those who left is still there. Fewer than before are fine: what was held then may have been let go of meanwhile. */
+export function assertNothingLeft(sandbox: SandboxUnderAttack, before: Footprint): void {
+  const now = footprint(sandbox);
+  const extra = now.processes.filter((name) => {
+    const known = before.processes.indexOf(name);
+    if (known >= 0) before = { ...before, processes: before.processes.toSpliced(known, 1) };
+    return known < 0;
+  });
+  assert.deepEqual(extra, [], "processes that were not there before");
+  assert.ok(
+    now.initDescriptors <= before.initDescriptors,
+    `the init holds ${now.initDescriptors} descriptors, ${before.initDescriptors} before`,
+  );
+  assert.ok(
+    now.daemonDescriptors <= before.daemonDescriptors,
+    `the daemon holds ${now.daemonDescriptors} descriptors, ${before.daemonDescriptors} before`,
+  );
+}
+
 /** Resolves with the answer's head; the request must have been ended. */
 export function answerOf(opened: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
