@@ -12,7 +12,7 @@ import type { AuditObserver } from "./audit/observe.ts";
 import type { Caller } from "./auth/caller.ts";
 import type { Guard } from "./auth/guard.ts";
 import { describeFailure, type Failure, formatErrorBody } from "./failure.ts";
-import { boundRequests } from "./request-bounds.ts";
+import { boundRequests, hasBody } from "./request-bounds.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -40,9 +40,10 @@ export function createApp({ guard, ...server }: AppOptions): Promise<FastifyInst
   return createServer({
     ...server,
     admit: (request) =>
-      proceed(guard(request), () => {
+      proceed(guard.admit(request), () => {
         request.apiVersion = readApiVersion(request.raw.headers["blaxel-version"]);
       }),
+    readmit: (request) => guard.readmit(request),
   });
 }
 
@@ -51,11 +52,14 @@ export type ServerOptions = Omit<AppOptions, "guard" | "audit" | "trustedProxies
   trustedProxies?: readonly string[];
   /** Runs before the body is read; throws or rejects when the request may not go on. */
   admit: (request: FastifyRequest) => Eventual<void>;
+  /** The same when a body has been read, if that could change anything. */
+  readmit?: (request: FastifyRequest) => Eventual<void>;
 };
 
 /** What every surface of the control plane has in common, whoever it lets in. */
 export async function createServer({
   admit,
+  readmit,
   audit,
   trustedProxies = [],
   bodyMaxBytes,
@@ -86,11 +90,13 @@ export async function createServer({
   app.decorateRequest("audited", undefined);
   app.setErrorHandler(sendFailure);
   boundRequests(app, { bodyTimeoutMs });
-  app.addHook("onRequest", (request, _reply, done) => {
-    const admitted = admit(request);
-    if (admitted === undefined) done();
-    else admitted.then(() => done(), done);
-  });
+  app.addHook("onRequest", (request, _reply, done) => goOn(admit(request), done));
+  if (readmit !== undefined) {
+    app.addHook("preValidation", (request, _reply, done) => {
+      if (hasBody(request)) goOn(readmit(request), done);
+      else done();
+    });
+  }
   app.addHook("onSend", (request, reply, payload, done) => {
     const answer = (): void => {
       reply.header("server-timing", timingOf(request.raw).header()).header("x-request-id", request.id);
@@ -123,6 +129,12 @@ export async function createServer({
   answerUnmatched(app, declared);
   await app.ready();
   return app;
+}
+
+/** Waits only for what is not there yet. */
+function goOn(given: Eventual<void>, done: (error?: Error) => void): void {
+  if (given === undefined) done();
+  else given.then(() => done(), done);
 }
 
 /** A path that exists with other methods names them; nothing is read of the body. */

@@ -33,7 +33,7 @@ export function boundRequests(app: FastifyInstance, { bodyTimeoutMs }: { bodyTim
   });
 }
 
-function hasBody({ raw }: FastifyRequest): boolean {
+export function hasBody({ raw }: FastifyRequest): boolean {
   const { "content-length": length, "transfer-encoding": encoding } = raw.headers;
   return encoding !== undefined || (length !== undefined && length !== "0");
 }

@@ -5,6 +5,7 @@ import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { listenerLimits, openListener } from "../../src/dev/listener.ts";
 import { type Server, startServer } from "./harness.ts";
+import { addPerson } from "./people.ts";
 
 type Raw = { socket: Socket; text: () => string; ended: Promise<void> };
 
@@ -20,8 +21,8 @@ function open(url: string): Raw {
   return { socket, text: () => text, ended };
 }
 
-function head({ apiKey }: Server, length: number): string {
-  return `POST /v0/workspaces HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${apiKey}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
+function head({ apiKey }: Pick<Server, "apiKey">, length: number, path = "/v0/workspaces"): string {
+  return `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${apiKey}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
 }
 
 test("a body that trickles is answered 408 and its connection closed; nothing is done", async () => {
@@ -40,6 +41,28 @@ test("a body that trickles is answered 408 and its connection closed; nothing is
   );
   assert.equal((await server.call("GET", "/v0/workspaces/slow")).status, 404);
   assert.equal((await server.create({ name: "quick" })).status, 200);
+});
+
+test("a key that is revoked while a body arrives does nothing with it", async () => {
+  await using server = await startServer();
+  const mia = await addPerson(server, "mia", { role: "admin" });
+  const body = JSON.stringify({ name: "late" });
+  const raw = ["/v0/workspaces", "/v0/profile/api_keys", "/v0/sandboxes"].map((path) => ({
+    path,
+    ...open(server.url),
+  }));
+  for (const { path, socket } of raw) {
+    socket.write(head({ apiKey: mia.apiKey }, body.length, path).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
+    socket.write(body.slice(0, 5));
+  }
+  // Behind all of them on the same server: they have been let in by then.
+  assert.equal((await server.call("GET", "/v0/profile/api_keys", { key: mia.apiKey })).body.length, 1);
+  assert.equal((await server.call("DELETE", `/v0/profile/api_keys/${mia.keyId}`, { key: mia.apiKey })).status, 200);
+  for (const { socket } of raw) socket.write(body.slice(5));
+  await Promise.all(raw.map(({ ended }) => ended));
+  for (const { text, path } of raw) assert.match(text(), /^HTTP\/1\.1 401 /, path);
+  assert.deepEqual(await server.query("select id from api_keys where user_id = ?", mia.id), []);
+  assert.equal((await server.call("GET", "/v0/workspaces/late")).status, 404);
 });
 
 test("fifty trickling bodies hold up nobody, and a body that breaks off is let go", async () => {

@@ -9,15 +9,23 @@ import { readCredential, readWorkspaceChoice } from "./credential.ts";
 import { RequestLimits, type RequestLimitsConfig } from "./request-limits.ts";
 import type { Authentication } from "./service.ts";
 
-/** Throws or rejects when the request may not go on. */
-export type Guard = (request: FastifyRequest) => Eventual<void>;
+/** Each throws or rejects when the request may not go on. */
+export type Guard = {
+  /** Before anything of the body is read. */
+  admit(request: FastifyRequest): Eventual<void>;
+  /**
+   * Again when the body is there, which the caller makes as slow as bodies may be: what was revoked meanwhile does nothing any more, least
+   * of all make itself another credential.
+   */
+  readmit(request: FastifyRequest): Eventual<void>;
+};
 
 export function createGuard(authentication: Authentication, config: RequestLimitsConfig): Guard {
   const limits = new RequestLimits(config);
-  const admit = (request: FastifyRequest, endpoint: Endpoint): Eventual<void> =>
+  const check = (request: FastifyRequest, endpoint: Endpoint, isFirst: boolean): Eventual<void> =>
     proceed(identify(authentication, limits, request), (principal) => {
       request.principal = principal;
-      limits.countRequest(principal.credentialId);
+      if (isFirst) limits.countRequest(principal.credentialId);
       if (endpoint.workspace === "none") return requireScope(principal.granted, endpoint);
       return proceed(chooseWorkspace(authentication, principal, endpoint, request), (caller) => {
         request.caller = caller;
@@ -25,10 +33,11 @@ export function createGuard(authentication: Authentication, config: RequestLimit
         requireScope(caller.scopes, endpoint);
       });
     });
-  return (request) => {
+  const guard = (request: FastifyRequest, isFirst: boolean): Eventual<void> => {
     const { endpoint } = request.routeOptions.config;
-    if (endpoint !== undefined) return timingOf(request.raw).measure("auth", () => admit(request, endpoint));
+    if (endpoint !== undefined) return timingOf(request.raw).measure("auth", () => check(request, endpoint, isFirst));
   };
+  return { admit: (request) => guard(request, true), readmit: (request) => guard(request, false) };
 }
 
 function identify(authentication: Authentication, limits: RequestLimits, request: FastifyRequest): Eventual<Principal> {
