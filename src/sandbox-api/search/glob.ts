@@ -68,8 +68,10 @@ function matches(tokens: readonly Token[], text: string): boolean {
   for (const character of text) {
     next.fill(0);
     let isAlive = false;
-    for (const [state, token] of tokens.entries()) {
+    // By index: this is the loop that a hostile pattern runs.
+    for (let state = 0; state < tokens.length; state++) {
       if (states[state] === 0) continue;
+      const token = tokens[state]!;
       const to = token.kind === "one" ? state + 1 : state;
       if (!(token.kind === "one" ? token.accepts(character) : token.crossesSlashes || character !== "/")) continue;
       next[to] = 1;
@@ -84,5 +86,7 @@ function matches(tokens: readonly Token[], text: string): boolean {
 
 /** A `many` may also stand for nothing. */
 function follow(tokens: readonly Token[], states: Uint8Array): void {
-  for (const [state, { kind }] of tokens.entries()) if (kind === "many" && states[state] === 1) states[state + 1] = 1;
+  for (let state = 0; state < tokens.length; state++) {
+    if (states[state] === 1 && tokens[state]!.kind === "many") states[state + 1] = 1;
+  }
 }
