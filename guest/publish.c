@@ -48,16 +48,26 @@ static int resolve_target(struct publication *publication, bool has_mode) {
   return failed("open", ELOOP);
 }
 
+static int open_directory(struct publication *publication) {
+  char *slash = strrchr(publication->target, '/');
+  publication->name = slash + 1;
+  char kept = slash[1];
+  // The root keeps its slash.
+  slash[slash == publication->target ? 1 : 0] = 0;
+  publication->directory = open(publication->target, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int error = errno;
+  *slash = '/';
+  slash[1] = kept;
+  return publication->directory >= 0 ? 0 : failed("open", error);
+}
+
 static int open_temporary(struct publication *publication) {
-  const char *slash = strrchr(publication->target, '/');
-  int directory_length = (int)(slash - publication->target) + 1;
   for (int attempt = 0; attempt < 8; attempt++) {
     unsigned long long number;
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return failed("random", errno);
-    int length = snprintf(publication->temporary, sizeof publication->temporary, "%.*s.catnap-%016llx", directory_length,
-                          publication->target, number);
-    if (length >= (int)sizeof publication->temporary) return failed("open", ENAMETOOLONG);
-    publication->fd = open(publication->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    snprintf(publication->temporary, sizeof publication->temporary, ".catnap-%016llx", number);
+    publication->fd =
+        openat(publication->directory, publication->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (publication->fd >= 0) return 0;
     if (errno != EEXIST) break;
   }
@@ -65,29 +75,32 @@ static int open_temporary(struct publication *publication) {
 }
 
 int publish_begin(struct publication *publication, const char *path, bool has_mode, mode_t mode) {
-  *publication = (struct publication){.fd = -1, .mode = has_mode ? mode : 0644};
+  *publication = (struct publication){.fd = -1, .directory = -1, .mode = has_mode ? mode : 0644};
   if (path[strlen(path) - 1] == '/') return failed("open", EISDIR);
   strcpy(publication->target, path);
   int error = resolve_target(publication, has_mode);
   if (error == 0) error = make_parents(publication->target);
+  if (error == 0) error = open_directory(publication);
   return error == 0 ? open_temporary(publication) : error;
 }
 
 // The target is a mount point of its own, as bind-mounted single files are: its content is replaced where it is.
 static int overwrite_target(struct publication *publication) {
-  int target = open(publication->target, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int target = openat(publication->directory, publication->name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (target < 0) return failed("open", errno);
   int error = lseek(publication->fd, 0, SEEK_SET) < 0 ? errno : copy_content(publication->fd, target);
   if (error == 0 && fchmod(target, publication->mode) != 0) error = errno;
   close(target);
-  unlink(publication->temporary);
+  unlinkat(publication->directory, publication->temporary, 0);
+  publication->temporary[0] = 0;
   return error == 0 ? 0 : failed("write", error);
 }
 
 static int describe_published(struct publication *publication, struct stat *status, bool in_place) {
-  if (in_place ? stat(publication->target, status) != 0 : fstat(publication->fd, status) != 0) return failed("stat", errno);
+  int result = in_place ? fstatat(publication->directory, publication->name, status, AT_SYMLINK_NOFOLLOW) : fstat(publication->fd, status);
+  if (result != 0) return failed("stat", errno);
   close(publication->fd);
-  publication->fd = -1;
+  close(publication->directory);
   return 0;
 }
 
@@ -95,7 +108,7 @@ int publish_finish(struct publication *publication, struct stat *status) {
   // An owner that cannot be kept is not worth failing for; the mode comes after, because a new owner clears bits of it.
   if (publication->replaces && fchown(publication->fd, publication->uid, publication->gid) != 0) errno = 0;
   if (fchmod(publication->fd, publication->mode) != 0) return failed("chmod", errno);
-  if (rename(publication->temporary, publication->target) != 0) {
+  if (renameat(publication->directory, publication->temporary, publication->directory, publication->name) != 0) {
     if (errno != EBUSY || !publication->replaces) return failed("rename", errno);
     int error = overwrite_target(publication);
     return error != 0 ? error : describe_published(publication, status, true);
@@ -105,8 +118,9 @@ int publish_finish(struct publication *publication, struct stat *status) {
 }
 
 void publish_abort(struct publication *publication) {
-  if (publication->temporary[0] != 0) unlink(publication->temporary);
+  if (publication->temporary[0] != 0) unlinkat(publication->directory, publication->temporary, 0);
   if (publication->fd >= 0) close(publication->fd);
+  if (publication->directory >= 0) close(publication->directory);
 }
 
 static int copy_by_buffer(int from, int to) {

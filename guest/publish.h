@@ -10,8 +10,12 @@
 
 struct publication {
   int fd;
+  // Where both names are: a part of the path may lead elsewhere by the time the file is published.
+  int directory;
   char target[PATH_TEXT_MAX + 1];
-  char temporary[PATH_TEXT_MAX + 1];
+  // Last segment of the target.
+  const char *name;
+  char temporary[32];
   mode_t mode;
   bool replaces;
   uid_t uid;

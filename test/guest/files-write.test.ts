@@ -5,6 +5,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { eventually } from "../eventually.ts";
 import { missing, refused, startWithFiles } from "./with-files.ts";
 
@@ -183,4 +184,26 @@ test("permission bits change alone, through links and of directories", async () 
   const after = fs.statSync(path);
   assert.deepEqual([after.mode & 0o7777, after.ino, after.mtimeMs], [0o640, before.ino, before.mtimeMs]);
   await assert.rejects(files.setMode(join(dir, "none"), 0o640), missing);
+});
+
+test("a part of the path that is swapped while a file is written leaves no temporary file", async () => {
+  await using guest = await startWithFiles();
+  const { dir, files } = guest;
+  for (const name of ["one", "other"]) fs.mkdirSync(join(dir, name));
+  fs.symlinkSync("one", join(dir, "current"));
+  let isOver = false;
+  const swapping = (async () => {
+    for (let round = 0; !isOver; round++) {
+      fs.symlinkSync(round % 2 === 0 ? "other" : "one", join(dir, "next"));
+      fs.renameSync(join(dir, "next"), join(dir, "current"));
+      await setImmediate();
+    }
+  })();
+  for (let index = 0; index < 300; index++) await files.write(join(dir, "current", "file"), Buffer.from("content"));
+  isOver = true;
+  await swapping;
+  for (const name of ["one", "other"]) {
+    assert.deepEqual(fs.readdirSync(join(dir, name)), ["file"]);
+    assert.equal(fs.readFileSync(join(dir, name, "file"), "utf8"), "content");
+  }
 });

@@ -5,7 +5,7 @@ import * as fs from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import type { Change, FoundEntry, Guest, WalkOptions } from "../../src/sandbox-api/machine.ts";
 import { startGuest } from "./start-guest.ts";
 import { missing, refused } from "./with-files.ts";
@@ -323,4 +323,16 @@ time.sleep(600)`;
   assert.deepEqual(found.sort(), wanted.sort());
   assert.deepEqual(await guest.sockets(0x7fff_fffe), []);
   await guest.signal("ports", 9);
+});
+
+test("whoever takes batches slowly still hears the end of a walk", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  for (let index = 0; index < 20_000; index++) fs.writeFileSync(join(guest.dir, `file-${index}`), "");
+  let count = 0;
+  for await (const batch of connection.trees.walk(guest.dir, { ...everything, directories: false })) {
+    count += batch.filter(({ type }) => type === "file").length;
+    for (let turn = 0; turn < 50; turn++) await setImmediate();
+  }
+  assert.equal(count, 20_000);
 });

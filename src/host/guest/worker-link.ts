@@ -74,12 +74,18 @@ export class WorkerLink implements Disposable {
     try {
       const frame = this.#reader.next();
       this.#hasAnswered ||= frame !== undefined;
-      if (frame !== undefined) waiting.resolve(frame);
+      if (frame !== undefined) this.#deliver(waiting, frame);
       else if (this.#failure !== undefined) waiting.reject(this.#failure);
       else this.#continue();
     } catch (error) {
       waiting.reject(error);
     }
+  }
+
+  /** Whoever waits goes on later: the end of the connection may be heard before, and must not take the next frame. */
+  #deliver(waiting: Deferred<Frame>, frame: Frame): void {
+    this.#waiting = undefined;
+    waiting.resolve(frame);
   }
 
   #continue(): void {
