@@ -52,6 +52,9 @@ const ranges: [range: string, status: number, body: string, contentRange: string
   ["bytes=3-2", 200, "0123456789", undefined],
   ["bytes=0-1,3-4", 200, "0123456789", undefined],
   ["bytes=a-b", 200, "0123456789", undefined],
+  ["Bytes=1-99999999999999999999999", 206, "123456789", "bytes 1-9/10"],
+  ["bytes=99999999999999999999999-", 416, "", "bytes */10"],
+  ["bytes=-99999999999999999999999", 206, "0123456789", "bytes 0-9/10"],
   ["lines=0-1", 200, "0123456789", undefined],
 ];
 for (const [range, status, body, contentRange] of ranges) {

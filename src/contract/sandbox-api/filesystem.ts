@@ -7,6 +7,9 @@ export const fileBodyMaxBytes = 16 * 1024 * 1024;
 /** Size up to which a file is answered as JSON text; larger ones are downloaded. */
 export const fileTextMaxBytes = 64 * 1024 * 1024;
 
+/** Entries of a directory that are listed at most. */
+export const directoryEntriesMax = 100_000;
+
 const file = {
   path: Type.String(),
   name: Type.String(),

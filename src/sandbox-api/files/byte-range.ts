@@ -4,7 +4,7 @@ export type ByteRange = { first: number; last: number };
 
 /** Undefined: answer the whole file. `unsatisfiable`: 416. A file without bytes is always answered whole. */
 export function parseRange(header: string | undefined, sizeBytes: number): ByteRange | "unsatisfiable" | undefined {
-  const match = /^bytes=(?:(\d{1,15})-(\d{1,15})?|-(\d{1,15}))$/.exec(header?.replaceAll(" ", "") ?? "");
+  const match = /^bytes=(?:(\d+)-(\d+)?|-(\d+))$/i.exec(header?.replaceAll(" ", "") ?? "");
   if (match === null || sizeBytes === 0) return undefined;
   if (match[3] !== undefined) {
     const suffix = Number(match[3]);

@@ -15,35 +15,37 @@ import type { FileInfo, GuestFiles } from "../machine.ts";
 import { type App, type Call, isMultipart, route } from "../route.ts";
 import { absolutePathFromUrl, pathFromUrl } from "../sandbox-path.ts";
 import { sendBytes, sendDownload, sendWhole } from "./download.ts";
-import { checkTextSize, directoryAnswer, fileWithContent, fileWithText } from "./file-answer.ts";
+import { checkTextSize, fileWithContent, fileWithText } from "./file-answer.ts";
 import { type FormFields, receiveFile, takeSmallFile } from "./form-upload.ts";
+import { answerDirectory } from "./list-directory.ts";
 import { directoryModeDefault, fileModeDefault, parsePermissions } from "./permissions.ts";
 import { type OpenedFile, readSmallFile, smallFileMaxBytes } from "./small-file.ts";
 import { asWriteFailure } from "./write-failure.ts";
 import { writeFiles } from "./write-files.ts";
 
-const entriesMax = 20_000;
 const provisionalMode = 0o600;
 const jsonType = "application/json; charset=utf-8";
 const prefix = "/filesystem";
 const treePrefix = "/filesystem/tree";
 
 export function registerFileRoutes(app: App): void {
-  route(app, readTree, async ({ request, session: { machine }, timing }) => {
-    const path = absolutePathFromUrl(request.raw.url!, treePrefix, machine);
-    const info = await timing.measure("guest", () => machine.guest.files.stat(path));
+  route(app, readTree, async (call) => {
+    const { machine } = call.session;
+    const path = absolutePathFromUrl(call.request.raw.url!, treePrefix, machine);
+    const info = await call.timing.measure("guest", () => machine.guest.files.stat(path));
     if (info.type !== "directory") throw new AppError("invalid_request", `'${path}' is not a directory.`);
-    return directoryAnswer(path, await timing.measure("guest", () => machine.guest.files.list(path, entriesMax)));
+    return answerDirectory(call, path);
   });
 
   route(
     app,
     writeTree,
-    async ({ request, body, session: { machine }, timing }) => {
-      const path = absolutePathFromUrl(request.raw.url!, treePrefix, machine);
+    async (call) => {
+      const { machine } = call.session;
+      const path = absolutePathFromUrl(call.request.raw.url!, treePrefix, machine);
       const { files } = machine.guest;
-      await timing.measure("guest", () => asWriteFailure(writeFiles(files, path, body.files ?? {})));
-      return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
+      await call.timing.measure("guest", () => asWriteFailure(writeFiles(files, path, call.body.files ?? {})));
+      return answerDirectory(call, path);
     },
     { bodyMaxBytes: treeBodyMaxBytes },
   );
@@ -87,9 +89,7 @@ async function read(call: Call<typeof readPath>): Promise<unknown> {
     if (info.type === "file" && info.sizeBytes > smallFileMaxBytes) return readDescribed(call, path, info, asksRaw);
   }
   const opened = await timing.measure("guest", () => openUnlessDirectory(files, path));
-  if (opened === undefined) {
-    return directoryAnswer(path, await timing.measure("guest", () => files.list(path, entriesMax)));
-  }
+  if (opened === undefined) return answerDirectory(call, path);
   return answerOpened(call, path, opened, asksRaw);
 }
 

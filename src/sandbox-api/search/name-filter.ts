@@ -7,6 +7,8 @@ import { compileGlob } from "./glob.ts";
 /** Names a walk looks at, at most: a search of a huge tree ends rather than never. */
 const entriesMax = 500_000;
 const patternsMax = 32;
+const excludeDirsMax = 256;
+const nameMaxBytes = 255;
 /** What a name costs grows with the length of the pattern. */
 const patternMaxLength = 128;
 
@@ -45,7 +47,10 @@ export function readResultsMax(text: number | undefined, fallback: number): numb
 }
 
 export function readExcludeDirs(text: string | undefined): string[] {
-  return splitList(text ?? excludeDirsDefault);
+  const names = splitList(text ?? excludeDirsDefault);
+  if (names.length <= excludeDirsMax && names.every((name) => Buffer.byteLength(name) <= nameMaxBytes)) return names;
+  const most = `at most ${excludeDirsMax} names of at most ${nameMaxBytes} bytes`;
+  throw new AppError("invalid_request", `excludeDirs must have ${most}.`);
 }
 
 function splitList(text: string | undefined): string[] {

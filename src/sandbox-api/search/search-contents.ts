@@ -58,7 +58,8 @@ function argumentsFor(program: string, query: ContentQuery): string[] {
   const globs = [
     ...(filePattern === undefined || filePattern === "" ? [] : [filePattern]),
     ...(excludePattern === "" ? [] : [`!${excludePattern}`]),
-    ...excludeDirs.map((name) => `!**/${escapeGlob(name)}/**`),
+    // For directories of the name alone, which costs less at each file than a pattern of paths.
+    ...excludeDirs.map((name) => `!${escapeGlob(name)}/`),
   ];
   return [
     program,

@@ -7,60 +7,56 @@ import type { Guest } from "../machine.ts";
 import { type NameFilter, typeName } from "./name-filter.ts";
 import { Turn } from "./turn.ts";
 
-/** Ranking needs all candidates at once; more would make everybody on this host wait. */
-const candidatesMax = 50_000;
 export const queryMaxLength = 64;
 /** Compared between two looks at the clock. */
 const rankedAtOnce = 32;
 
 export type NameSearch = { guest: Guest; signal: AbortSignal };
 
-export async function findNames(search: NameSearch, directory: string, filter: NameFilter): Promise<FindMatch[]> {
-  if (filter.resultsMax === 0) return [];
-  return collect(search, directory, filter, filter.walk.entriesMax, filter.resultsMax);
-}
-
-/** Best first. */
-export async function rankNames(
-  search: NameSearch,
-  { directory, query }: { directory: string; query: string },
-  filter: NameFilter,
-): Promise<FuzzyMatch[]> {
-  const candidates = await collect(search, directory, filter, candidatesMax, candidatesMax);
-  const matches: FuzzyMatch[] = [];
-  const turn = new Turn();
-  for (let at = 0; at < candidates.length; at += rankedAtOnce) {
-    const slice = candidates.slice(at, at + rankedAtOnce);
-    for (const { obj, score } of fuzzysort.go(query, slice, { key: "path", limit: filter.resultsMax })) {
-      matches.push({ path: obj.path, score, type: obj.type });
-    }
-    if (!turn.isOver) continue;
-    // The library keeps all it has ever compared, whoever's it was.
-    fuzzysort.cleanup();
-    await turn.next(search.signal);
-  }
-  fuzzysort.cleanup();
-  return matches.sort((left, right) => right.score - left.score).slice(0, filter.resultsMax);
-}
-
-async function collect(
+export async function findNames(
   { guest, signal }: NameSearch,
   directory: string,
   filter: NameFilter,
-  entriesMax: number,
-  matchesMax: number,
 ): Promise<FindMatch[]> {
   const matches: FindMatch[] = [];
+  if (filter.resultsMax === 0) return matches;
   const turn = new Turn();
-  for await (const batch of guest.trees.walk(directory, { ...filter.walk, entriesMax }, signal)) {
+  for await (const batch of guest.trees.walk(directory, filter.walk, signal)) {
     for (const entry of batch) {
       if (turn.isOver) await turn.next(signal);
       if (!filter.accepts(entry)) continue;
       matches.push({ path: entry.path, type: typeName(entry.type) });
-      if (matches.length >= matchesMax) return matches;
+      if (matches.length >= filter.resultsMax) return matches;
     }
   }
   return matches;
+}
+
+/** Best first. However large the tree is, only the best so far are kept. */
+export async function rankNames(
+  { guest, signal }: NameSearch,
+  { directory, query }: { directory: string; query: string },
+  filter: NameFilter,
+): Promise<FuzzyMatch[]> {
+  let best: FuzzyMatch[] = [];
+  const keepBest = (): void => {
+    best = best.sort((left, right) => right.score - left.score).slice(0, filter.resultsMax);
+  };
+  const turn = new Turn();
+  for await (const batch of guest.trees.walk(directory, filter.walk, signal)) {
+    for (let at = 0; at < batch.length; at += rankedAtOnce) {
+      const slice = batch.slice(at, at + rankedAtOnce).filter((entry) => filter.accepts(entry));
+      for (const { obj, score } of fuzzysort.go(query, slice, { key: "path", limit: filter.resultsMax })) {
+        best.push({ path: obj.path, score, type: typeName(obj.type) });
+      }
+      if (turn.isOver) await turn.next(signal);
+    }
+    // The library keeps all it has ever compared, whoever's it was.
+    fuzzysort.cleanup();
+    if (best.length > 4 * filter.resultsMax) keepBest();
+  }
+  keepBest();
+  return best;
 }
 
 /**
