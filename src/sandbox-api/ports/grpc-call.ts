@@ -67,9 +67,7 @@ export function carryGrpcCall(options: GrpcCallOptions): void {
     if (failure.code === "internal") session.log.error({ err: error, port: target.port }, "gRPC call failed");
     answerError(request, response, failure);
   };
-  openCall(options).then(({ stream, client }) => {
-    new GrpcCall(options, { stream, client, startedAt, fail }).begin();
-  }, fail);
+  openCall(options).then((opened) => new GrpcCall(options, { ...opened, startedAt, fail }).begin(), fail);
 }
 
 async function openCall({ request, response, target, session }: GrpcCallOptions) {
@@ -87,7 +85,7 @@ async function openCall({ request, response, target, session }: GrpcCallOptions)
     // A stream that waits for trailers is not ended by being closed: half a request must not look like a whole one.
     const stream = client.request(headers, { endStream: false, waitForTrailers: true });
     stream.once("wantTrailers", () => stream.sendTrailers({}));
-    return { client, stream };
+    return { client, stream, tunnel };
   } catch (cause) {
     client.destroy();
     throw new AppError("invalid_request", "The headers of the call cannot be passed on.", { cause });
@@ -125,6 +123,7 @@ function callHeaders(request: IncomingMessage, { port, path }: PortTarget): Reco
 type Opened = {
   stream: ClientHttp2Stream;
   client: ClientHttp2Session;
+  tunnel: Duplex;
   startedAt: number;
   fail(error: Error): void;
 };
@@ -145,7 +144,7 @@ class GrpcCall {
 
   begin(): void {
     const { request, response, session } = this.#options;
-    const { stream, client } = this.#opened;
+    const { stream, client, tunnel } = this.#opened;
     const timer = setInterval(() => this.#endSilence(), this.#options.timeouts.intervalMs).unref();
     const onEnded = (): void => void stream.destroy(session.ended.reason as Error);
     session.ended.addEventListener("abort", onEnded, { once: true });
@@ -163,6 +162,8 @@ class GrpcCall {
       if (stream.id !== undefined && stream.id > lastStreamId) stream.destroy(brokenOff());
     });
     client.once("close", () => stream.destroy());
+    // What came with the end is told first.
+    tunnel.once("end", () => setImmediate(() => this.#isWhole || stream.destroy(brokenOff())));
     response.once("close", () => this.#cancel());
     this.#carryAnswer();
     request.on("data", () => this.#moved());
@@ -215,6 +216,7 @@ class GrpcCall {
   #answer(raw: readonly string[]): void {
     const { request, response } = this.#options;
     const status = Number(raw[raw.indexOf(":status") + 1]);
+    if (!(status >= 200 && status <= 599)) throw new AppError("upstream_failed", "its status is none of HTTP");
     const named: string[] = [];
     for (let index = 0; index < raw.length; index += 2) {
       // Trailers have a place only after a body of no stated length.
