@@ -50,6 +50,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./commands/sandbox-delete.ts")).defineSandboxDelete,
   },
   {
+    path: ["sandbox", "terminal"],
+    summary: "print an address at which a browser has a shell in a sandbox",
+    load: async () => (await import("./commands/sandbox-terminal.ts")).defineSandboxTerminal,
+  },
+  {
     path: ["exec"],
     summary: "run a command in a sandbox",
     passesExitCode: true,

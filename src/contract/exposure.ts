@@ -6,6 +6,11 @@ export type Exposure = {
   mountPath: string | undefined;
   /** The headers, names and values in turn, that an answer to a WebSocket's request may have; other answers pass the edge anyway. */
   filterAnswer: (headers: string[]) => string[];
+  /**
+   * Set where browsers take pages for nobody's, so that no cookie comes with what they ask for: the token with which a page of the
+   * sandbox API itself comes back. No program inside is ever told it.
+   */
+  pageToken?: string | undefined;
 };
 
 const exposures = new WeakMap<IncomingMessage, Exposure>();

@@ -269,6 +269,20 @@ test("copying what is not there ends with 3", async () => {
   assert.equal((await catnap("cp", "dev:/not/there", dir)).exitCode, 3);
 });
 
+test("terminal prints an address at which a browser has a shell, and which ends", async () => {
+  const run = await catnap("sandbox", "terminal", "dev", "--ttl", "10m", "--json");
+  assert.equal(run.exitCode, 0, run.stderr);
+  const { url, preview, expiresAt } = JSON.parse(run.stdout);
+  assert.ok(Date.parse(expiresAt) - Date.now() <= 600_000);
+  const page = await fetch(url);
+  assert.deepEqual([page.status, page.headers.get("content-type")], [200, "text/html; charset=utf-8"]);
+  assert.equal((await fetch(url.slice(0, -1))).status, 401);
+  await platform.call("DELETE", `/v0/sandboxes/dev/previews/${preview}`);
+  assert.equal((await fetch(url)).status, 404);
+  const plain = await catnap("sandbox", "terminal", "dev");
+  assert.match(plain.stdout, /^http\S+\/terminal\?bl_preview_token=pt_[a-z0-9]{50}\n$/);
+});
+
 test("delete removes sandboxes and says which", async () => {
   await catnap("sandbox", "create", "--name", "gone");
   const run = await catnap("sandbox", "delete", "--yes", "gone", "never-was");

@@ -203,3 +203,31 @@ for (const [args, message] of wrong) {
     assert.match(run.stderr, message);
   });
 }
+
+test("terminal makes a session that ends, and prints the address that opens it", async () => {
+  const previews = "/v0/sandboxes/dev/previews";
+  const made = (asked: { body: Buffer }) => JSON.parse(asked.body.toString());
+  const url = "http://127.0.0.1:4000/run/preview/abc";
+  await using server = await serveWire({
+    [`POST ${previews}`]: (asked, response) =>
+      json(200, { ...made(asked), spec: { ...made(asked).spec, url } })(asked, response),
+  });
+  const begunAt = Date.now();
+  const failed = await cli(["sandbox", "terminal", "dev"], { env: server.env });
+  assert.equal(failed.exitCode, 3, "the token's route is missing");
+  const { metadata, spec } = made(server.asked[0]!);
+  assert.match(metadata.name, /^terminal-[a-z0-9]{12}$/);
+  assert.deepEqual([spec.port, spec.public], [443, false]);
+  const ttlMs = Date.parse(spec.expires) - begunAt;
+  assert.ok(ttlMs >= 3_600_000 && ttlMs < 3_900_000, String(ttlMs));
+  assert.equal(server.asked[1]!.url, `${previews}/${metadata.name}/tokens`);
+  assert.deepEqual(made(server.asked[1]!), { metadata: { name: metadata.name }, spec: { expiresAt: spec.expires } });
+  for (const ttl of ["0s", "25h", "soon", "-1h", "1500"]) {
+    const refused = await cli(["sandbox", "terminal", "dev", "--ttl", ttl], { env: server.env });
+    assert.equal(refused.exitCode, 2, ttl);
+    assert.match(refused.stderr, /--ttl takes a duration from 1s to 24h/);
+  }
+  assert.equal(server.asked.length, 2);
+  const missing = await cli(["sandbox", "terminal", "none"], { env: server.env });
+  assert.deepEqual([missing.exitCode, /There is no sandbox none/.test(missing.stderr)], [3, true]);
+});

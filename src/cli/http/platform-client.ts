@@ -1,4 +1,11 @@
 // The control plane's operations that the command line uses, over HTTP.
+import {
+  type Preview,
+  type PreviewInput,
+  type PreviewToken,
+  type PreviewTokenInput,
+  sessionPort,
+} from "../../contract/preview.ts";
 import type { Sandbox, SandboxInput } from "../../contract/sandbox.ts";
 import { randomToken } from "../../core/ids.ts";
 import { CliFailure } from "../failure.ts";
@@ -42,6 +49,32 @@ export class PlatformClient {
     return this.#http
       .json<Sandbox>({ method: "DELETE", path: pathOf(name), timeoutMs: deleteTimeoutMs, signal })
       .catch((error: unknown) => rethrowMissing(error, name));
+  }
+
+  /** A preview of the sandbox API that ends with its token. */
+  async openSession(sandboxName: string, expires: string): Promise<{ preview: Preview; token: string }> {
+    const previews = `${pathOf(sandboxName)}/previews`;
+    const name = `terminal-${randomToken(12)}`;
+    const preview = await this.#post<Preview>(previews, {
+      metadata: { name },
+      spec: { port: sessionPort, public: false, expires },
+    } satisfies PreviewInput).catch((error: unknown) => rethrowMissing(error, sandboxName));
+    const { spec } = await this.#post<PreviewToken>(`${previews}/${name}/tokens`, {
+      metadata: { name },
+      spec: { expiresAt: expires },
+    } satisfies PreviewTokenInput);
+    if (spec.token === undefined) throw new CliFailure("failure", "The platform answered with no token.");
+    return { preview, token: spec.token };
+  }
+
+  #post<Answer>(path: string, value: object): Promise<Answer> {
+    const body = Buffer.from(JSON.stringify(value));
+    return this.#http.json<Answer>({
+      method: "POST",
+      path,
+      headers: { "content-type": "application/json" },
+      body: () => body,
+    });
   }
 
   /** Every sandbox, page by page. Older servers answer with one bare array. */

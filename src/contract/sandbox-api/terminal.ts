@@ -46,16 +46,6 @@ export const getTerminal = endpoint({
   response: Type.String(),
 });
 
-export const getTerminalAsset = endpoint({
-  method: "GET",
-  path: "/terminal/assets/:name",
-  summary: "What the page consists of",
-  tag,
-  scope,
-  params: Type.Object({ name: Type.String() }),
-  response: Type.String(),
-});
-
 export const openTerminal = endpoint({
   method: "GET",
   path: "/terminal/ws",

@@ -126,7 +126,7 @@ export class Previews {
   }
 
   /** Makes it the request that the server inside, or the sandbox API, is to see. */
-  #prepare(request: IncomingMessage, { address, route, rest }: Admission, policy: AnswerPolicy): void {
+  #prepare(request: IncomingMessage, { address, route, rest, token }: Admission, policy: AnswerPolicy): void {
     const { directory, isSecure } = this.#options;
     const { mountPath } = address;
     const isOurs = route.port === sessionPort || carriesPlatformCredential(request, directory);
@@ -147,7 +147,8 @@ export class Previews {
     // Servers inside are still below `/port/{n}` there.
     if (isSession && mountPath !== "") setHeader(request, "x-forwarded-prefix", mountPath);
     const filterAnswer = (headers: string[]): string[] => filterHeaders(headers, policy);
-    setExposure(request, { mountPath: isSession ? undefined : mountPath, filterAnswer });
+    const pageToken = isSession && policy.sharesOrigin ? token : undefined;
+    setExposure(request, { mountPath: isSession ? undefined : mountPath, filterAnswer, pageToken });
     request.url = isSession ? rest : `/port/${route.port}${rest}`;
   }
 

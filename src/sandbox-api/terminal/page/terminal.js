@@ -51,6 +51,9 @@
     url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     // What the page was opened with goes on: sessionId, shell, workingDir.
     url.search = location.search;
+    // Where no cookie comes with the connection, the page has what opens it.
+    const token = document.querySelector('meta[name="preview-token"]')?.content;
+    if (token) url.searchParams.set("bl_preview_token", token);
     url.searchParams.set("cols", String(terminal.cols));
     url.searchParams.set("rows", String(terminal.rows));
     socket = new WebSocket(url);
