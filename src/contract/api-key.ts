@@ -108,12 +108,3 @@ export const deleteOwnKey = endpoint({
   params: Type.Object({ apiKeyId: Type.String() }),
   response: ApiKey,
 });
-
-export const apiKeyEndpoints = [
-  listServiceAccountKeys,
-  createServiceAccountKey,
-  deleteServiceAccountKey,
-  listOwnKeys,
-  createOwnKey,
-  deleteOwnKey,
-];

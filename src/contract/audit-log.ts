@@ -55,5 +55,3 @@ export const listAuditLog = endpoint({
   query: AuditQuery,
   response: AuditPage,
 });
-
-export const auditLogEndpoints = [listAuditLog];

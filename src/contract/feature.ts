@@ -55,5 +55,3 @@ export const getFeature = endpoint({
   query: Type.Object({ account: Type.Optional(Type.String({ maxLength: 128 })) }),
   response: Feature,
 });
-
-export const featureEndpoints = [listFeatures, getFeature];

@@ -106,5 +106,3 @@ export const listSandboxHub = endpoint({
   scope: "sandboxhub:list",
   response: Type.Array(SandboxDefinition),
 });
-
-export const imageEndpoints = [listImages, getImage, deleteImage, deleteImageTag, cleanUpImages, listSandboxHub];

@@ -208,15 +208,3 @@ export const getIntegration = endpoint({
   params: Type.Object({ integrationName: Type.String() }),
   response: Integration,
 });
-
-export const integrationEndpoints = [
-  getIntegration,
-  listIntegrationConnectionModels,
-  getIntegrationConnectionModel,
-  getIntegrationConnectionModelEndpointConfigurations,
-  listIntegrationConnections,
-  createIntegrationConnection,
-  getIntegrationConnection,
-  updateIntegrationConnection,
-  deleteIntegrationConnection,
-];

@@ -76,5 +76,3 @@ export const listPublicIps = endpoint({
   query: Type.Object({ region: Type.Optional(Type.String({ maxLength: 63 })) }),
   response: PublicIps,
 });
-
-export const locationEndpoints = [listLocations, getConfiguration, listPublicIps];

@@ -130,5 +130,3 @@ export const listPolicyUsages = endpoint({
   params: PolicyParams,
   response: PolicyUsages,
 });
-
-export const policyEndpoints = [listPolicies, createPolicy, getPolicy, updatePolicy, deletePolicy, listPolicyUsages];

@@ -90,10 +90,3 @@ export const deleteServiceAccount = endpoint({
   params: Params,
   response: ServiceAccount,
 });
-
-export const serviceAccountEndpoints = [
-  listServiceAccounts,
-  createServiceAccount,
-  updateServiceAccount,
-  deleteServiceAccount,
-];

@@ -99,11 +99,3 @@ export const listInvitations = endpoint({
   workspace: "none",
   response: Type.Array(PendingInvitation),
 });
-
-export const workspaceUserEndpoints = [
-  listWorkspaceUsers,
-  inviteWorkspaceUser,
-  updateWorkspaceUserRole,
-  removeWorkspaceUser,
-  listInvitations,
-];

@@ -152,15 +152,3 @@ export const declineInvitation = endpoint({
   params: Params,
   response: Type.Object({ message: Type.String() }),
 });
-
-export const workspaceEndpoints = [
-  listWorkspaces,
-  createWorkspace,
-  checkWorkspaceAvailability,
-  getWorkspace,
-  updateWorkspace,
-  deleteWorkspace,
-  leaveWorkspace,
-  acceptInvitation,
-  declineInvitation,
-];

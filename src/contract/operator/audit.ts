@@ -11,5 +11,3 @@ export const readAuditLog = endpoint({
   query: AuditQuery,
   response: AuditPage,
 });
-
-export const auditEndpoints = [readAuditLog];

@@ -25,5 +25,3 @@ export const createBackup = endpoint({
   response: Backup,
   errors: [400, 409, 503],
 });
-
-export const backupEndpoints = [createBackup];

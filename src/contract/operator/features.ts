@@ -66,5 +66,3 @@ export const resetFeature = endpoint({
   params: OneFeature,
   response: FeatureEntry,
 });
-
-export const operatorFeatureEndpoints = [listFeatureSettings, setFeature, resetFeature];

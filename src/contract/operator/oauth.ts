@@ -84,11 +84,3 @@ export const rotateSigningKeys = endpoint({
   body: Type.Object({ revoke: Type.Optional(Type.Boolean()) }),
   response: Type.Array(OauthSigningKey),
 });
-
-export const oauthOperatorEndpoints = [
-  listOauthClients,
-  createOauthClient,
-  deleteOauthClient,
-  listSigningKeys,
-  rotateSigningKeys,
-];

@@ -44,5 +44,3 @@ export const resetQuota = endpoint({
   params: OneQuota,
   response: QuotaEntry,
 });
-
-export const operatorQuotaEndpoints = [listQuotaSettings, setQuota, resetQuota];

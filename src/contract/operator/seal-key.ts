@@ -41,5 +41,3 @@ export const rotateSealKey = endpoint({
   scope: "admin",
   response: SealKeyStatus,
 });
-
-export const sealKeyEndpoints = [getSealKey, rotateSealKey];

@@ -98,5 +98,3 @@ export const createUserKey = endpoint({
   response: NewApiKey,
   errors: [409],
 });
-
-export const operatorUserEndpoints = [listUsers, addUser, changeUser, removeUser, createUserKey];
