@@ -15,6 +15,8 @@ export type Outside = AsyncDisposable & {
   machineAddress: string;
   /** Addresses that are not the internet, in the same place and with the same server. */
   innerAddresses: readonly string[];
+  /** Arguments of `nsenter` for its network. */
+  enter: readonly string[];
   /** Of a TCP server; port 53 has one too, and at the first inner address an echo of UDP packets. */
   port: number;
 };
@@ -78,7 +80,8 @@ export async function openOutside(): Promise<Outside> {
     await close().catch(() => undefined);
     throw error;
   }
-  return { publicAddress, machineAddress, innerAddresses, port, [Symbol.asyncDispose]: close };
+  const enter = ["--target", String(child.pid), "--net"];
+  return { publicAddress, machineAddress, innerAddresses, enter, port, [Symbol.asyncDispose]: close };
 }
 
 function ip(commands: readonly string[][], enter: readonly string[] = []): void {

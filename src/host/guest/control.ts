@@ -188,7 +188,7 @@ export class ControlConnection {
     if (errno === 0) return { pid };
     const subject = step === "chdir" ? request.workingDir : (request.argv[0] ?? "");
     const { message, details } = errnoError("unprocessable", errno, step || "exec", subject);
-    throw new AppError("unprocessable", message, { details: { ...details, step } });
+    throw new AppError("unprocessable", message, { details: step === "fork" ? { ...details, step } : details });
   }
 
   async #ask(type: number, encode: (request: number) => Buffer, what: string, patience?: Patience): Promise<Frame> {

@@ -6,7 +6,11 @@ import type { ProcessRecord } from "./process-record.ts";
 
 const sigkill = 9;
 // Of several names for one number the first is the usual one, SIGABRT and not SIGIOT.
-const signalNames = new Map(Object.entries(constants.signals).reverse().map(([name, number]) => [number, name]));
+const signalNames = new Map(
+  Object.entries(constants.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+);
 
 const sentSignals = new Set(["SIGKILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2"]);
 
