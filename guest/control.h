@@ -6,6 +6,8 @@
 
 // Takes over a connection whose hello was read; an older control connection is closed.
 void control_adopt(int fd);
+// The host is ready for output: what is held is listed to it first. False when it said so before.
+bool control_resume(void);
 // Sends what is ready and fits; called once after every turn of the loop.
 void control_pump(void);
 

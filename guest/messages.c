@@ -111,6 +111,12 @@ uint32_t decode_upgrade(const uint8_t *payload, size_t length) {
   return cursor_finished(&cursor) && size <= BINARY_BYTES_MAX ? size : 0;
 }
 
+uint32_t decode_window(const uint8_t *payload, size_t length) {
+  struct cursor cursor = {.at = payload, .left = length};
+  uint32_t window = take_u32(&cursor);
+  return cursor_finished(&cursor) && window >= WINDOW_BYTES ? window : 0;
+}
+
 bool decode_ack(const uint8_t *payload, size_t length, struct ack *ack) {
   struct cursor cursor = {.at = payload, .left = length};
   ack->stream = take_u8(&cursor);

@@ -68,6 +68,9 @@ bool decode_binary(const uint8_t *payload, size_t length, struct binary_piece *p
 // The size of the whole binary; 0 when the request is malformed.
 uint32_t decode_upgrade(const uint8_t *payload, size_t length);
 
+// What the host takes unacknowledged of each stream; 0 when the request is malformed.
+uint32_t decode_window(const uint8_t *payload, size_t length);
+
 struct ack {
   uint8_t stream;
   uint64_t offset;

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,39 +15,30 @@
 // More than a terminal holds between its two sides: what comes after that was written after its process had ended.
 enum { TERMINAL_HELD_MAX = 128 * 1024 };
 
-// One window is kept for the next burst, so that short answers of one process after another cost no mapping.
-static uint8_t *spare_ring;
+// What the host allows of each stream; more than a narrow ring only since it said so on this connection.
+static uint32_t window = WINDOW_BYTES;
+// While the init is being replaced: its successor may know nothing of wide windows.
+static bool is_narrowed;
 static bool starved;
 
-static uint8_t *ring_take(void) {
-  uint8_t *ring = spare_ring;
-  spare_ring = NULL;
-  if (ring != NULL) return ring;
-  ring = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return ring == MAP_FAILED ? NULL : ring;
-}
+static bool is_wide_allowed(void) { return window > WINDOW_BYTES && !is_narrowed; }
 
-static void ring_give(struct stream *stream) {
-  if (stream->ring == NULL) return;
-  // A window that was filled has touched all of its pages: those go back to the kernel.
-  if (spare_ring == NULL && stream->received - stream->ring_start <= 4096) spare_ring = stream->ring;
-  else munmap(stream->ring, WINDOW_BYTES);
-  stream->ring = NULL;
-}
+static uint64_t held(const struct stream *stream) { return stream->received - stream->acked; }
 
 static size_t room(const struct stream *stream) {
-  uint64_t free_bytes = WINDOW_BYTES - (stream->received - stream->acked);
+  bool is_wide = stream->ring.bytes != NULL && stream->ring.size > WINDOW_BYTES && is_wide_allowed();
+  uint64_t allowed = is_wide ? window : WINDOW_BYTES;
+  // What a former host allowed may be held still.
+  uint64_t free_bytes = allowed > held(stream) ? allowed - held(stream) : 0;
   uint64_t wanted = stream->limit - stream->received;
   return (size_t)(free_bytes < wanted ? free_bytes : wanted);
 }
 
-// The two pieces of the ring that hold, or will hold, `length` bytes from `offset`.
-static int pieces(const struct stream *stream, uint64_t offset, size_t length, struct iovec piece[2]) {
-  size_t begin = (size_t)(offset - stream->ring_start) & (WINDOW_BYTES - 1);
-  size_t first = length < WINDOW_BYTES - begin ? length : WINDOW_BYTES - begin;
-  piece[0] = (struct iovec){.iov_base = stream->ring + begin, .iov_len = first};
-  piece[1] = (struct iovec){.iov_base = stream->ring, .iov_len = length - first};
-  return length > first ? 2 : 1;
+// Room for more, if there may be any.
+static size_t make_room(struct stream *stream) {
+  size_t length = room(stream);
+  if (length > 0 || stream->ring.bytes == NULL || stream->received == stream->limit || !is_wide_allowed()) return length;
+  return ring_widen(&stream->ring, stream->acked, stream->received) ? room(stream) : 0;
 }
 
 static void let_go(struct stream *stream) {
@@ -66,24 +56,21 @@ static void let_go(struct stream *stream) {
 static void listen_while_room(struct stream *stream) {
   if (stream->source.fd < 0) return;
   if (stream->received == stream->limit) let_go(stream);
-  else loop_watch(&stream->source, room(stream) > 0 ? EPOLLIN : 0);
+  else loop_watch(&stream->source, make_room(stream) > 0 ? EPOLLIN : 0);
 }
 
 // Reads once; false when nothing was read.
 static bool fill(struct stream *stream) {
-  size_t length = room(stream);
-  if (stream->source.fd < 0 || length == 0) return false;
-  if (stream->ring == NULL) {
-    stream->ring = ring_take();
-    stream->ring_start = stream->received;
-  }
-  if (stream->ring == NULL) {
+  if (stream->source.fd < 0) return false;
+  size_t length = make_room(stream);
+  if (length == 0) return false;
+  if (stream->ring.bytes == NULL && !ring_take(&stream->ring, stream->received)) {
     starved = true;
     loop_watch(&stream->source, 0);
     return false;
   }
   struct iovec piece[2];
-  int piece_count = pieces(stream, stream->received, length, piece);
+  int piece_count = ring_pieces(&stream->ring, stream->received, length, piece);
   ssize_t got = readv(stream->source.fd, piece, piece_count);
   if (got > 0) {
     stream->received += (uint64_t)got;
@@ -97,7 +84,7 @@ static bool fill(struct stream *stream) {
     if (stream->limit > stream->received) stream->limit = stream->received;
     turns_add(stream->process);
   }
-  if (stream->received == stream->acked) ring_give(stream);
+  if (stream->received == stream->acked) ring_give(&stream->ring, stream->received);
   return false;
 }
 
@@ -105,7 +92,7 @@ static void stream_ready(struct source *source, uint32_t events) {
   (void)events;
   struct stream *stream = (struct stream *)source;
   fill(stream);
-  if (stream->ring != NULL || stream->source.fd < 0) listen_while_room(stream);
+  if (stream->ring.bytes != NULL || stream->source.fd < 0) listen_while_room(stream);
 }
 
 void stream_begin(struct stream *stream, struct process *process, uint8_t number) {
@@ -153,34 +140,57 @@ bool stream_sent(const struct stream *stream) {
 }
 
 void stream_release(struct stream *stream) {
-  ring_give(stream);
+  ring_give(&stream->ring, stream->received);
   let_go(stream);
+}
+
+// Unsent bytes the host allows: a former one may have allowed more.
+static uint64_t sendable(const struct stream *stream) {
+  uint64_t end = stream->received - stream->acked > window ? stream->acked + window : stream->received;
+  return end > stream->sent ? end - stream->sent : 0;
 }
 
 bool stream_ack(struct stream *stream, uint64_t offset) {
   if (offset > stream->sent) return false;
   if (offset <= stream->acked) return true;
   stream->acked = offset;
-  if (stream->acked == stream->received) ring_give(stream);
+  if (stream->acked == stream->received) ring_give(&stream->ring, stream->received);
   // An empty terminal raises no event: whether it is empty has to be asked.
   if (stream->is_draining) drain(stream);
   listen_while_room(stream);
+  if (sendable(stream) > 0) turns_add(stream->process);
   return true;
 }
 
-bool stream_put(struct stream *stream, struct packer *packer) {
-  uint64_t left = stream->received - stream->sent;
-  if (left == 0) return false;
+int stream_put(struct stream *stream, struct packer *packer, struct iovec piece[2]) {
+  uint64_t left = sendable(stream);
+  if (left == 0) return 0;
   size_t length = left < OUTPUT_CHUNK_MAX ? (size_t)left : OUTPUT_CHUNK_MAX;
-  struct iovec piece[2];
-  int piece_count = pieces(stream, stream->sent, length, piece);
   encode_output_head(packer, stream->process->channel, stream->number, stream->sent, (uint32_t)length);
-  for (int i = 0; i < piece_count; i++) put_bytes(packer, piece[i].iov_base, piece[i].iov_len);
+  int piece_count = ring_pieces(&stream->ring, stream->sent, length, piece);
   stream->sent += length;
-  return true;
+  return piece_count;
 }
 
 void stream_rewind(struct stream *stream) { stream->sent = stream->acked; }
+
+void output_set_window(uint32_t bytes) {
+  window = bytes < WIDE_WINDOW_BYTES ? bytes : WIDE_WINDOW_BYTES;
+  for (uint32_t i = 0; i < process_count(); i++) turns_add(process_at(i));
+}
+
+bool output_narrow(bool narrow) {
+  bool fits = true;
+  is_narrowed = narrow;
+  for (uint32_t i = 0; i < process_count(); i++) {
+    for (int j = 0; j < 2; j++) {
+      struct stream *stream = &process_at(i)->streams[j];
+      fits = fits && held(stream) <= WINDOW_BYTES;
+      listen_while_room(stream);
+    }
+  }
+  return fits;
+}
 
 bool output_starved(void) { return starved; }
 
@@ -207,7 +217,7 @@ void stream_save(struct state_writer *writer, const struct stream *stream) {
   put_u64(packer, stream->limit);
   if (stream->received == stream->acked) return;
   struct iovec piece[2];
-  int count = pieces(stream, stream->acked, (size_t)(stream->received - stream->acked), piece);
+  int count = ring_pieces(&stream->ring, stream->acked, (size_t)(stream->received - stream->acked), piece);
   for (int i = 0; i < count; i++) state_put_bytes(writer, piece[i].iov_base, piece[i].iov_len);
 }
 
@@ -221,14 +231,13 @@ bool stream_load(struct state_reader *reader, struct stream *stream) {
   stream->received = take_u64(cursor);
   stream->limit = take_u64(cursor);
   bool ordered = stream->acked <= stream->sent && stream->sent <= stream->received && stream->received <= stream->limit;
-  if (cursor->bad || !ordered || stream->received - stream->acked > WINDOW_BYTES) return false;
+  if (cursor->bad || !ordered || held(stream) > WIDE_WINDOW_BYTES) return false;
   size_t length = (size_t)(stream->received - stream->acked);
   if (length > 0) {
     const uint8_t *bytes = take_bytes(cursor, length);
-    stream->ring = ring_take();
-    stream->ring_start = stream->acked;
-    if (bytes == NULL || stream->ring == NULL) return false;
-    memcpy(stream->ring, bytes, length);
+    if (bytes == NULL || !ring_take(&stream->ring, stream->acked)) return false;
+    if (length > WINDOW_BYTES && !ring_widen(&stream->ring, stream->acked, stream->acked)) return false;
+    memcpy(stream->ring.bytes, bytes, length);
   }
   if (reader->checks || stream->source.fd < 0) return true;
   if (stream->is_draining) drain(stream);

@@ -21,13 +21,17 @@ bool stream_sent(const struct stream *stream);
 void stream_release(struct stream *stream);
 // False when the offset was never sent.
 bool stream_ack(struct stream *stream, uint64_t offset);
-// Puts the next unsent bytes as one frame; false when there are none.
-bool stream_put(struct stream *stream, struct packer *packer);
+// Puts the beginning of a frame of the next unsent bytes, which are in the pieces; their number, 0 when there are none.
+int stream_put(struct stream *stream, struct packer *packer, struct iovec piece[2]);
 // Sends from the first unacknowledged byte again.
 void stream_rewind(struct stream *stream);
 void stream_save(struct state_writer *writer, const struct stream *stream);
 // Fills a stream that was begun.
 bool stream_load(struct state_reader *reader, struct stream *stream);
+// What the host allows to be unacknowledged of each stream.
+void output_set_window(uint32_t bytes);
+// While `narrow`, nothing is read that an init without wide windows could not take over; whether it could take over what is held.
+bool output_narrow(bool narrow);
 // Whether memory for a window was refused: call output_retry after a while.
 bool output_starved(void);
 void output_retry(void);

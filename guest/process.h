@@ -6,18 +6,18 @@
 
 #include "loop.h"
 #include "protocol.h"
+#include "ring.h"
 #include "state.h"
 
 struct process;
 
 // What a process writes to stdout (1) or stderr (2). Offsets count bytes since the process began:
-// acked <= sent <= received <= acked + WINDOW_BYTES. Bytes from acked to received are in the ring.
+// acked <= sent <= received <= acked + WIDE_WINDOW_BYTES. Bytes from acked to received are in the ring.
 struct stream {
   struct source source;
   struct process *process;
   uint8_t number;
-  uint8_t *ring;
-  uint64_t ring_start;
+  struct ring ring;
   uint64_t acked;
   uint64_t sent;
   uint64_t received;

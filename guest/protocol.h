@@ -23,6 +23,7 @@ enum frame_type {
   FRAME_RESIZE = 0x08,
   FRAME_BINARY = 0x09,
   FRAME_UPGRADE = 0x0a,
+  FRAME_WINDOW = 0x0b,
   // Host to guest, first on a worker connection; data and end follow a write.
   FRAME_SET_MODE = 0x20,
   FRAME_STAT = 0x21,
@@ -85,9 +86,10 @@ enum limits {
   REQUEST_PAYLOAD_MAX = 4 * 1024 * 1024,
   DATA_PAYLOAD_MAX = 1024 * 1024 * 1024,
   ENTRIES_PAYLOAD_MAX = 64 * 1024,
-  // Unacknowledged bytes of one stream; a power of two.
+  // Unacknowledged bytes of one stream: of any host, and of one that allows it. Powers of two.
   WINDOW_BYTES = 64 * 1024,
-  OUTPUT_CHUNK_MAX = 32 * 1024,
+  WIDE_WINDOW_BYTES = 1024 * 1024,
+  OUTPUT_CHUNK_MAX = 48 * 1024,
   TOKEN_MAX = 32,
   PATH_TEXT_MAX = 4095,
   NAME_TEXT_MAX = 255,

@@ -17,11 +17,12 @@
 
 #include "child.h"
 #include "loop.h"
+#include "output.h"
 #include "privilege.h"
 #include "protocol.h"
 #include "version.h"
 
-enum { STATE_FD = 3, BINARY_FD = 4, TRIAL_MS = 5000, EXECUTABLE_ONLY = 0111 };
+enum { STATE_FD = 3, BINARY_FD = 4, TRIAL_MS = 5000, SETTLE_MS = 1000, EXECUTABLE_ONLY = 0111 };
 
 static int binary_fd = -1;
 static uint32_t binary_size;
@@ -47,6 +48,8 @@ static struct {
   uint32_t request;
 } trial = {.report_fd = -1};
 
+// Waiting, until the deadline at most, for the host to acknowledge what not every init could take over.
+static bool is_settling;
 static bool answer_due;
 static struct upgrade_message answer;
 static char from_version[VERSION_TEXT_MAX + 1];
@@ -77,11 +80,12 @@ static void refuse(uint32_t request, const char *step, uint32_t value) {
   answer = upgrade_outcome(request, step, value);
   answer_due = true;
   drop_binary();
+  output_narrow(false);
 }
 
 void upgrade_receive(const struct binary_piece *piece) {
   // The one being tried out stays what it is.
-  if (trial.pid != 0) return;
+  if (trial.pid != 0 || is_settling) return;
   if (piece->offset == 0) {
     drop_binary();
     binary_fd = memfd_create("catnap-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -155,16 +159,24 @@ static const char *start_trial(void) {
   return NULL;
 }
 
+static void settle(void) {
+  if (!output_narrow(true) && now_ms() < trial.deadline_ms) return;
+  is_settling = false;
+  const char *failed = start_trial();
+  if (failed != NULL) refuse(trial.request, failed, (uint32_t)errno);
+}
+
 bool upgrade_begin(uint32_t request, uint32_t size) {
-  if (trial.pid != 0 || answer_due) return false;
+  if (trial.pid != 0 || is_settling || answer_due) return false;
   int error = binary_error != 0 ? binary_error : size == 0 || size != binary_size ? EINVAL : 0;
   if (error != 0) {
     refuse(request, "binary", (uint32_t)error);
     return true;
   }
   trial.request = request;
-  const char *failed = start_trial();
-  if (failed != NULL) refuse(request, failed, (uint32_t)errno);
+  trial.deadline_ms = now_ms() + SETTLE_MS;
+  is_settling = true;
+  settle();
   return true;
 }
 
@@ -175,7 +187,8 @@ static void end_trial(void) {
 }
 
 void upgrade_cancel(void) {
-  answer_due = false;
+  answer_due = is_settling = false;
+  output_narrow(false);
   if (trial.pid != 0) {
     // Reaped later as a child of nobody's.
     kill(trial.pid, SIGKILL);
@@ -192,7 +205,7 @@ bool upgrade_child_ended(pid_t pid, int status) {
 }
 
 int upgrade_timeout(void) {
-  if (trial.pid == 0 || trial.timed_out || trial.ended) return -1;
+  if (!is_settling && (trial.pid == 0 || trial.timed_out || trial.ended)) return -1;
   int64_t left = trial.deadline_ms - now_ms();
   return left > 0 ? (int)left : 0;
 }
@@ -234,6 +247,7 @@ static const char *take_over(void) {
 }
 
 void upgrade_turn(void) {
+  if (is_settling) settle();
   if (trial.pid == 0) return;
   if (!trial.ended) {
     if (trial.timed_out || now_ms() < trial.deadline_ms) return;

@@ -56,6 +56,10 @@ static void check_control(uint8_t type, const uint8_t *payload, size_t length) {
     require(piece.length > 0 && piece.bytes + piece.length == payload + length);
   }
   if (type == FRAME_UPGRADE) require(decode_upgrade(payload, length) <= BINARY_BYTES_MAX);
+  if (type == FRAME_WINDOW) {
+    uint32_t window = decode_window(payload, length);
+    require(window == 0 || window >= WINDOW_BYTES);
+  }
   if (type == FRAME_ACK && decode_ack(payload, length, &ack)) require(ack.stream == 1 || ack.stream == 2);
 }
 

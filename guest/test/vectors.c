@@ -104,6 +104,10 @@ static bool print_message(struct frame_header header, const uint8_t *payload) {
       size = decode_upgrade(payload, header.length);
       printf(",\"size\":%" PRIu32, size);
       return size > 0;
+    case FRAME_WINDOW:
+      size = decode_window(payload, header.length);
+      printf(",\"bytes\":%" PRIu32, size);
+      return size > 0;
     case FRAME_ACK:
       if (!decode_ack(payload, header.length, &ack)) return false;
       printf(",\"stream\":%u,\"offset\":%" PRIu64, ack.stream, ack.offset);

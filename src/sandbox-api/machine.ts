@@ -110,9 +110,10 @@ export type OutputStream = "stdout" | "stderr";
 /**
  * Receives what processes write and how they end. Delivery is at least once: `offset` counts the bytes of that stream since
  * the process began, so a receiver that kept its length skips what it has. The guest forgets bytes and ends only after the
- * returned promise fulfils, which also is the back-pressure: a process blocks once its window (64 KiB) is unacknowledged.
+ * returned promise fulfils, which also is the back-pressure: a process blocks once its window (64 KiB to 1 MiB) is unacknowledged.
  */
 export interface ProcessSink {
+  /** The chunk's memory is used for something else once the promise has settled. */
   output(token: string, stream: OutputStream, offset: number, chunk: Buffer): Promise<void>;
   /** Resolves when more output of the process is wanted; asked between an output and its acknowledgement. Absent: always. */
   pace?(token: string): Promise<void>;

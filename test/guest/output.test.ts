@@ -11,7 +11,9 @@ import { Recorder } from "./recorder.ts";
 import { startGuest } from "./start-guest.ts";
 
 const path = "/usr/bin:/bin";
+/** What any host takes unacknowledged of a stream, and what this one does. */
 const windowBytes = 64 * 1024;
+const wideWindowBytes = 1024 * 1024;
 
 function shell(token: string, script: string) {
   return { token, argv: ["sh", "-c", script], workingDir: "/", environment: { PATH: path } };
@@ -87,7 +89,8 @@ test("a process whose output nobody takes waits, and the others go on", async ()
     assert.deepEqual(await recorder.ended(`other${other}`), { code: 0 });
     assert.equal(recorder.length(`other${other}`), 108_894);
   }
-  assert.ok(Number(readFileSync(progress, "utf8")) <= 2, "more was written than window and pipe hold");
+  const blocks = wideWindowBytes / 65_536 + 2;
+  assert.ok(Number(readFileSync(progress, "utf8")) <= blocks, "more was written than window and pipe hold");
   assert.equal(recorder.length("blocked"), 0);
   gate.resolve();
   assert.deepEqual(await recorder.ended("blocked"), { code: 0 });

@@ -26,7 +26,7 @@ export class Recorder implements ProcessSink {
     if (record.end !== undefined) this.problems.push(`${token}: output after its end`);
     await this.gates.get(token);
     if (offset !== record.length[stream]) this.problems.push(`${token}: ${offset} after ${record.length[stream]}`);
-    record[stream].push(chunk);
+    record[stream].push(Buffer.from(chunk));
     record.length[stream] += chunk.length;
   }
 

@@ -48,6 +48,8 @@ function encodeByHost(value: Value): Buffer {
     }
     case frameType.signal:
       return messages.encodeSignal(channel, value.token as string, value.signal as number);
+    case frameType.window:
+      return messages.encodeWindow(value.bytes as number);
     case frameType.ack:
       return messages.encodeAck(channel, value.stream === 1 ? "stdout" : "stderr", value.offset as number);
     case frameType.input: {

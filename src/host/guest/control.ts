@@ -6,6 +6,7 @@ import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, InitUpgrade, ProcessSink, SpawnRequest } from "../../sandbox-api/machine.ts";
 import { Answers, type Patience } from "./answers.ts";
 import { type Deferred, deferWithDeadline } from "./deadline.ts";
+import type { Receiver } from "./dial.ts";
 import type { Frame, FrameReader } from "./frames.ts";
 import { errnoError, failedUpgrade, GuestProtocolError, unavailable, upgradeError } from "./guest-errors.ts";
 import {
@@ -20,10 +21,11 @@ import {
   encodeSignal,
   encodeSpawn,
   encodeUpgrade,
+  encodeWindow,
 } from "./messages.ts";
 import { ProcessFeeds } from "./process-feeds.ts";
 import { ProcessInputs } from "./process-inputs.ts";
-import { type Ability, binaryBytesMax, frameType, revisionOf } from "./protocol.ts";
+import { type Ability, binaryBytesMax, frameType, revisionOf, wideWindowBytes } from "./protocol.ts";
 
 const listTimeoutMs = 30_000;
 const settleTimeoutMs = 5_000;
@@ -37,6 +39,7 @@ export type Attachment = {
 export type ControlOptions = {
   /** Its hello was answered; `reader` may hold bytes that came after the answer. */
   socket: Socket;
+  receiver: Receiver;
   reader: FrameReader;
   /** What the init said it is when it was greeted. */
   revision: number;
@@ -58,7 +61,7 @@ export class ControlConnection {
 
   constructor(options: ControlOptions) {
     this.#options = options;
-    const { socket, log } = options;
+    const { socket, receiver, log } = options;
     this.#revision = options.revision;
     this.#feeds = new ProcessFeeds({
       log,
@@ -72,10 +75,11 @@ export class ControlConnection {
       require: (ability) => this.require(ability),
       violated: (reason) => this.fail(`the init broke the protocol: ${reason}`),
     });
-    socket.on("data", (piece: Buffer) => this.#read(piece)).resume();
+    receiver.receive = (piece) => this.#read(piece);
     socket.on("end", () => this.fail("the init closed the control connection"));
     socket.on("error", (error) => this.fail(`the control connection failed: ${error.message}`));
     socket.on("close", () => this.fail("the control connection was closed"));
+    socket.resume();
   }
 
   get isClosed(): boolean {
@@ -136,6 +140,7 @@ export class ControlConnection {
     const { step, value, from, to, revision } = decodeUpgraded(frame);
     if (step !== "") throw failedUpgrade(step, value);
     this.#revision = revision;
+    this.#widenWindows();
     return { from, to };
   }
 
@@ -147,6 +152,7 @@ export class ControlConnection {
     const { signal } = this.#stop;
     this.#listed = deferWithDeadline({ timeoutMs: listTimeoutMs, what: "Listing the sandbox's processes", signal });
     const { promise } = this.#listed;
+    this.#widenWindows();
     this.#options.socket.write(encodeEmpty(frameType.resume, 0));
     try {
       await onConnected(await promise);
@@ -180,6 +186,13 @@ export class ControlConnection {
     deadline.abort();
   }
 
+  /** An init that has just taken over knows no agreement of its predecessor. */
+  #widenWindows(): void {
+    if (this.#revision < revisionOf.wideWindow || this.isClosed) return;
+    this.#feeds.allowWindow(wideWindowBytes);
+    this.#options.socket.write(encodeWindow(wideWindowBytes));
+  }
+
   async #spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
     if (request.stdin !== undefined || request.terminal !== undefined) this.require("input");
     const encode = (number: number): Buffer => encodeSpawn(number, request);
@@ -203,6 +216,7 @@ export class ControlConnection {
   }
 
   #read(piece: Buffer): void {
+    if (this.isClosed) return;
     const { reader, log } = this.#options;
     try {
       reader.push(piece);
@@ -222,7 +236,7 @@ export class ControlConnection {
         return this.#onListed(frame);
       case frameType.output: {
         const feed = this.#speaking(frame);
-        return this.#feeds.arrived(feed, feed.receive(decodeOutput(frame)));
+        return this.#feeds.arrived(feed, feed.receive(decodeOutput(frame), this.#feeds.windowBytes));
       }
       case frameType.exit: {
         const feed = this.#speaking(frame);

@@ -15,7 +15,7 @@ import type {
 import type { Patience } from "./answers.ts";
 import { type Attachment, ControlConnection } from "./control.ts";
 import { deferWithDeadline } from "./deadline.ts";
-import { dial } from "./dial.ts";
+import { dialControl, type Receiver } from "./dial.ts";
 import { FileWorkers } from "./file-workers.ts";
 import { ConnectedFiles } from "./files.ts";
 import { checkHello, FrameReader } from "./frames.ts";
@@ -42,7 +42,9 @@ export class GuestConnection implements Guest, AsyncDisposable {
   readonly #workers: FileWorkers;
   readonly #sockets: (pid: number | undefined) => Promise<SocketInfo[]>;
 
-  constructor(options: OpenGuestOptions & { socket: Socket; reader: FrameReader; revision: number }) {
+  constructor(
+    options: OpenGuestOptions & { socket: Socket; receiver: Receiver; reader: FrameReader; revision: number },
+  ) {
     const { socketPath } = options;
     this.#socketPath = socketPath;
     this.#control = new ControlConnection(options);
@@ -131,25 +133,29 @@ export class GuestConnection implements Guest, AsyncDisposable {
 
 /** Resolves once the guest has answered the hello. */
 export async function openGuest(options: OpenGuestOptions): Promise<GuestConnection> {
-  const socket = dial(options.socketPath, connectionKind.control);
+  const receiver: Receiver = { receive: () => undefined };
+  const socket = dialControl(options.socketPath, receiver);
   const reader = new FrameReader(answerPayloadMax);
   let revision: number;
   try {
-    revision = await receiveHello(socket, reader, options.connectTimeoutMs ?? 10_000);
+    revision = await receiveHello({ socket, receiver, reader }, options.connectTimeoutMs ?? 10_000);
   } catch (error) {
     socket.destroy();
     if (error instanceof GuestProtocolError) throw unavailable(error.message, error);
     throw error;
   }
-  return new GuestConnection({ ...options, socket, reader, revision });
+  return new GuestConnection({ ...options, socket, receiver, reader, revision });
 }
 
 /** The init's revision. */
-async function receiveHello(socket: Socket, reader: FrameReader, timeoutMs: number): Promise<number> {
+async function receiveHello(
+  { socket, receiver, reader }: { socket: Socket; receiver: Receiver; reader: FrameReader },
+  timeoutMs: number,
+): Promise<number> {
   const received = deferWithDeadline<number>({ timeoutMs, what: "Connecting to the sandbox's init" });
-  const onData = (piece: Buffer): void => {
+  receiver.receive = (piece) => {
     try {
-      reader.push(piece);
+      reader.push(Buffer.from(piece));
       const hello = reader.takeBytes(helloBytes);
       if (hello === undefined) return;
       const revision = checkHello(hello, connectionKind.control);
@@ -161,11 +167,11 @@ async function receiveHello(socket: Socket, reader: FrameReader, timeoutMs: numb
   };
   const onError = (error: Error): void => received.reject(unavailable("nothing listens there", error));
   const onClose = (): void => received.reject(unavailable("it closed the connection"));
-  socket.on("data", onData).on("error", onError).on("end", onClose).on("close", onClose);
+  socket.on("error", onError).on("end", onClose).on("close", onClose).resume();
   try {
     return await received.promise;
   } finally {
-    socket.off("data", onData).off("end", onClose).off("close", onClose).off("error", onError);
+    socket.off("end", onClose).off("close", onClose).off("error", onError);
     // Until the connection's own listeners are there, an error must not be thrown.
     socket.on("error", () => undefined);
   }

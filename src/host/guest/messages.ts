@@ -118,6 +118,11 @@ export function encodeUpgrade(request: number, binary: Buffer): Buffer {
   return Buffer.concat([...frames, new FrameWriter().u32(binary.length).frame(frameType.upgrade, request)]);
 }
 
+/** So much of each stream may be unacknowledged on this connection from now on. */
+export function encodeWindow(bytes: number): Buffer {
+  return new FrameWriter().u32(bytes).frame(frameType.window, 0);
+}
+
 export function encodeAck(channel: number, stream: OutputStream, offset: number): Buffer {
   return new FrameWriter().u8(streamNumbers[stream]).u64(offset).frame(frameType.ack, channel);
 }

@@ -4,14 +4,14 @@ import type { Logger } from "../../core/log.ts";
 import type { OutputStream, ProcessEnd, ProcessSink } from "../../sandbox-api/machine.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import type { OutputMessage } from "./messages.ts";
-import { windowBytes } from "./protocol.ts";
+import { giveSlab, largeSlabBytes, slabBytes, takeSlab } from "./slabs.ts";
 
 const retryMinMs = 100;
 const retryMaxMs = 5_000;
 /** Counted for every piece besides its bytes, so that many tiny ones are not free. */
 const pieceOverheadBytes = 256;
-/** Pieces are joined up to this size for one delivery. */
-const deliveryBytesMax = 64 * 1024;
+/** From this size on a piece gets a slab, which what follows fits into, too. */
+const muchBytes = 16 * 1024;
 
 /** Where one delivery goes and what it causes. */
 export type Delivery = {
@@ -24,7 +24,8 @@ export type Delivery = {
   acknowledgeExit(): void;
 };
 
-type Piece = { stream: OutputStream; offset: number; bytes: Buffer };
+/** `memory` is filled up to `length`. */
+type Piece = { stream: OutputStream; offset: number; memory: Buffer; length: number };
 
 export class ProcessFeed {
   readonly token: string;
@@ -52,18 +53,36 @@ export class ProcessFeed {
   }
 
   /** Memory its waiting pieces are accounted with. */
-  receive({ stream, offset, bytes }: OutputMessage): number {
+  receive({ stream, offset, bytes }: OutputMessage, windowBytes: number): number {
     if (this.#end !== undefined) throw new GuestProtocolError("output after the end of a process");
     if (offset !== this.#received[stream]) throw new GuestProtocolError("output is not at the offset it should have");
     if (offset + bytes.length - this.#acked[stream] > windowBytes) {
       throw new GuestProtocolError("more output than the window allows");
     }
     this.#received[stream] += bytes.length;
-    // Copied, so that a few bytes that wait do not keep the large piece they arrived in, or a slab of Node's pool.
-    const copy = Buffer.allocUnsafeSlow(bytes.length);
-    bytes.copy(copy);
-    this.#pieces.push({ stream, offset, bytes: copy });
-    return bytes.length + pieceOverheadBytes;
+    const continued = this.#continueLast(stream, bytes);
+    const rest = bytes.subarray(continued);
+    if (rest.length === 0) return 0;
+    // Memory of its own, so that a few bytes that wait do not keep a slab of Node's pool.
+    const memory = rest.length < muchBytes ? Buffer.allocUnsafeSlow(rest.length) : takeSlab(this.#slabSize());
+    rest.copy(memory);
+    this.#pieces.push({ stream, offset: offset + continued, memory, length: rest.length });
+    return memory.length + pieceOverheadBytes;
+  }
+
+  /** Much for a process whose output comes faster than it is taken. */
+  #slabSize(): typeof slabBytes | typeof largeSlabBytes {
+    const last = this.#first < this.#pieces.length ? this.#pieces.at(-1) : undefined;
+    return last === undefined || last.length < slabBytes ? slabBytes : largeSlabBytes;
+  }
+
+  /** How many bytes have gone into the memory of the last piece. */
+  #continueLast(stream: OutputStream, bytes: Buffer): number {
+    const last = this.#first < this.#pieces.length ? this.#pieces.at(-1) : undefined;
+    if (last === undefined || last.stream !== stream) return 0;
+    const copied = bytes.copy(last.memory, last.length);
+    last.length += copied;
+    return copied;
   }
 
   end(end: ProcessEnd): void {
@@ -90,9 +109,9 @@ export class ProcessFeed {
   }
 
   async #deliverNext(to: Delivery): Promise<void> {
-    const { piece, accountedBytes } = this.#takePieces();
-    const { stream, offset, bytes } = piece;
+    const { stream, offset, bytes, memory, accountedBytes } = this.#takePieces();
     await this.#insist(to, () => to.sink.output(this.token, stream, offset, bytes));
+    for (const slab of memory) giveSlab(slab);
     to.account(-accountedBytes);
     if (to.stopped.aborted) return;
     this.#taken.set(stream, offset + bytes.length);
@@ -114,16 +133,20 @@ export class ProcessFeed {
     }
   }
 
-  /** The first piece joined with those of the same stream that follow it. */
-  #takePieces(): { piece: Piece; accountedBytes: number } {
-    const first = this.#pieces[this.#first]!;
+  /** The first piece joined with those of the same stream that follow it and fit into a slab with it. */
+  #takePieces(): { stream: OutputStream; offset: number; bytes: Buffer; memory: Buffer[]; accountedBytes: number } {
+    const { stream, offset } = this.#pieces[this.#first]!;
     const taken: Buffer[] = [];
+    const memory: Buffer[] = [];
     let length = 0;
+    let accountedBytes = 0;
     for (let next = this.#first; next < this.#pieces.length; next++) {
-      const { stream, bytes } = this.#pieces[next]!;
-      if (stream !== first.stream || (taken.length > 0 && length + bytes.length > deliveryBytesMax)) break;
-      taken.push(bytes);
-      length += bytes.length;
+      const piece = this.#pieces[next]!;
+      if (piece.stream !== stream || (taken.length > 0 && length + piece.length > slabBytes)) break;
+      taken.push(piece.memory.subarray(0, piece.length));
+      memory.push(piece.memory);
+      length += piece.length;
+      accountedBytes += piece.memory.length + pieceOverheadBytes;
     }
     this.#first += taken.length;
     // Dropped in batches: taking each from the array's beginning would move all the others.
@@ -131,8 +154,8 @@ export class ProcessFeed {
       this.#pieces.splice(0, this.#first);
       this.#first = 0;
     }
-    const bytes = taken.length === 1 ? first.bytes : Buffer.concat(taken, length);
-    return { piece: { ...first, bytes }, accountedBytes: length + taken.length * pieceOverheadBytes };
+    const bytes = taken.length === 1 ? taken[0]! : Buffer.concat(taken, length);
+    return { stream, offset, bytes, memory, accountedBytes };
   }
 
   /** A sink that fails is asked again: the process waits meanwhile, and nothing is lost. */

@@ -4,10 +4,10 @@ import type { OutputStream, ProcessSink } from "../../sandbox-api/machine.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import { encodeAck, encodeEmpty } from "./messages.ts";
 import { ProcessFeed } from "./process-feed.ts";
-import { frameType, processesMax } from "./protocol.ts";
+import { frameType, processesMax, windowBytes } from "./protocol.ts";
 
 /** Above this much waiting output nothing more is read from the guest until half of it is taken. */
-const waitingBytesMax = 8 * 1024 * 1024;
+const waitingBytesMax = 16 * 1024 * 1024;
 
 type Acked = Partial<Record<OutputStream, number>>;
 
@@ -26,6 +26,7 @@ export class ProcessFeeds {
   readonly #ready = new Set<ProcessFeed>();
   readonly #acks = new Map<ProcessFeed, Acked>();
   readonly #deliveries = new Set<Promise<void>>();
+  #windowBytes = windowBytes;
   #sink: ProcessSink | undefined;
   #waitingBytes = 0;
   #isPaused = false;
@@ -40,6 +41,16 @@ export class ProcessFeeds {
     if (this.#feeds.size >= processesMax) throw new GuestProtocolError("too many processes");
     if (this.#feeds.has(identity.channel)) throw new GuestProtocolError("a channel is used twice");
     this.#feeds.set(identity.channel, new ProcessFeed(identity, acked));
+  }
+
+  /** Unacknowledged bytes that the guest may send of each stream. */
+  get windowBytes(): number {
+    return this.#windowBytes;
+  }
+
+  /** Never less than before: what was allowed may be on its way. */
+  allowWindow(bytes: number): void {
+    this.#windowBytes = Math.max(this.#windowBytes, bytes);
   }
 
   get(channel: number): ProcessFeed {

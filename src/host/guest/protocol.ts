@@ -2,7 +2,7 @@
 
 export const protocolVersion = 1;
 /** What an init can do beyond version 1, by the first revision that can; an init tells its revision when it is greeted. */
-export const revisionOf = { input: 1, upgrade: 2, setMode: 3, connectTo: 4, keptWorkers: 4 } as const;
+export const revisionOf = { input: 1, upgrade: 2, setMode: 3, connectTo: 4, keptWorkers: 4, wideWindow: 4 } as const;
 export type Ability = keyof typeof revisionOf;
 export const helloBytes = 8;
 export const frameHeaderBytes = 9;
@@ -21,6 +21,7 @@ export const frameType = {
   resize: 0x08,
   binary: 0x09,
   upgrade: 0x0a,
+  window: 0x0b,
   setMode: 0x20,
   stat: 0x21,
   list: 0x22,
@@ -62,8 +63,9 @@ export const requestPayloadMax = 4 * 1024 * 1024;
 export const dataPayloadMax = 1024 * 1024 * 1024;
 /** Longest payload a host accepts from a guest. */
 export const answerPayloadMax = 64 * 1024 + 64;
-/** Unacknowledged bytes of one stream. */
+/** Unacknowledged bytes of one stream: without agreement, and at most. */
 export const windowBytes = 64 * 1024;
+export const wideWindowBytes = 1024 * 1024;
 export const tokenMax = 32;
 export const pathBytesMax = 4095;
 export const nameBytesMax = 4095;
