@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type ProcessEvent, readProcessEvents } from "../../src/cli/process/events.ts";
-import { EventFramer, event } from "../../src/sandbox-api/processes/output-stream.ts";
+import { EventFramer, event } from "../../src/sandbox-api/processes/event-framer.ts";
 
 const ended = { name: "p", status: "completed", exitCode: 0 };
 const result = event("result", JSON.stringify(ended));
@@ -13,7 +13,7 @@ const result = event("result", JSON.stringify(ended));
 async function read(chunks: readonly (string | Buffer)[]): Promise<ProcessEvent[]> {
   const events: ProcessEvent[] = [];
   const stream = Readable.from(
-    chunks.map((chunk) => Buffer.from(chunk)),
+    chunks.map((chunk) => (typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk)),
     { objectMode: false },
   );
   for await (const one of readProcessEvents(stream as IncomingMessage)) events.push(one);
@@ -36,7 +36,7 @@ test("any bytes in any pieces arrive as they were written", async () => {
   await fc.assert(
     fc.asyncProperty(pieces, fc.integer({ min: 1, max: 50 }), async (items, cut) => {
       const framer = new EventFramer();
-      const wire = Buffer.from(items.map((item) => framer.item(item)).join("") + framer.end() + result);
+      const wire = Buffer.from(items.map((item) => framer.item(item)).join("") + framer.end() + result, "latin1");
       const chunks = [];
       for (let at = 0; at < wire.length; at += cut) chunks.push(wire.subarray(at, at + cut));
       const events = await read(chunks);
@@ -53,10 +53,9 @@ test("any bytes in any pieces arrive as they were written", async () => {
 test("text is sent as text alone, without base64", () => {
   const framer = new EventFramer();
   const euro = Buffer.from("€");
-  const wire =
-    framer.item({ stream: "stdout", data: euro.subarray(0, 2) }) +
-    framer.item({ stream: "stdout", data: euro.subarray(2) });
-  assert.deepEqual(JSON.parse(wire), { type: "stdout", data: "€", offset: 0 });
+  assert.equal(framer.item({ stream: "stdout", data: euro.subarray(0, 2) }).length, 0);
+  const wire = framer.item({ stream: "stdout", data: euro.subarray(2) });
+  assert.deepEqual(JSON.parse(Buffer.from(wire, "latin1").toString()), { type: "stdout", data: "€", offset: 0 });
 });
 
 test("a stream that ends without a result is a failure, not an end", async () => {

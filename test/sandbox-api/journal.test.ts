@@ -9,7 +9,7 @@ import type { OutputStream } from "../../src/sandbox-api/machine.ts";
 import { Journal, segmentMaxBytes, segmentsMax } from "../../src/sandbox-api/processes/journal.ts";
 import { listSegments, loadJournal } from "../../src/sandbox-api/processes/journal-load.ts";
 import { JournalReader } from "../../src/sandbox-api/processes/journal-reader.ts";
-import { LineFramer } from "../../src/sandbox-api/processes/output-stream.ts";
+import { LineFramer } from "../../src/sandbox-api/processes/line-framer.ts";
 import { readTail } from "../../src/sandbox-api/processes/output-tail.ts";
 import { log } from "./harness.ts";
 
@@ -179,7 +179,7 @@ test("lines told apart by stream give back what each stream held, but for breaks
         const text = data.toString("latin1").replaceAll("\n", "").replaceAll("\r", "");
         return { stream, data: Buffer.from(`${text}\n`, "latin1") };
       });
-      const framed = Buffer.concat(lines.map((item) => framer.item(item))).toString("latin1");
+      const framed = lines.map((item) => framer.item(item)).join("");
       for (const stream of ["stdout", "stderr"] as const) {
         const back = framed.split("\n").filter((line) => line.startsWith(`${stream}:`));
         const own = lines.filter((line) => line.stream === stream).map(({ data }) => data.toString("latin1"));

@@ -1,5 +1,5 @@
 // Reads a journal from its beginning while it may still grow: a place in the files, never a copy of the output in memory.
-import { close, open, read } from "node:fs";
+import { close, open, read, readSync } from "node:fs";
 import { promisify } from "node:util";
 import type { OutputStream } from "../machine.ts";
 import type { Journal, Segment } from "./journal.ts";
@@ -15,6 +15,10 @@ import {
 const openFile = promisify(open);
 const closeFile = promisify(close);
 const readFile = promisify(read);
+
+const readMaxBytes = recordMaxBytes + recordHeaderBytes;
+/** What every reader reads into that does not have to wait for it. */
+const shared = Buffer.allocUnsafeSlow(readMaxBytes);
 
 /** What a reader gets: bytes, or the count of bytes that are no longer there. */
 export type OutputItem = { stream: OutputStream; data: Buffer } | { stream: OutputStream; missingBytes: number };
@@ -40,17 +44,23 @@ export class JournalReader implements AsyncDisposable {
 
   /** The next pieces in order; empty at the present end of the journal. */
   async next(): Promise<OutputItem[]> {
+    const copy = (item: OutputItem): OutputItem => ("data" in item ? { ...item, data: Buffer.from(item.data) } : item);
+    return (await this.take((items) => items.map(copy))) ?? [];
+  }
+
+  /** As `next`, without memory of its own: `use` gets the pieces at once, and they are valid until it returns. Undefined at the end. */
+  async take<Made>(use: (items: OutputItem[]) => Made): Promise<Made | undefined> {
     for (;;) {
       const segment = this.#journal.segments.find(({ sequence }) => sequence >= this.#sequence);
       if (segment !== undefined && segment.sequence !== this.#sequence) await this.#enter(segment.sequence);
-      if (segment === undefined) return this.#atEnd();
+      if (segment === undefined) return this.#takeEnd(use);
       if (this.#position < segment.bytes) {
-        const items = this.#items(this.#wanted(await this.#read(segment)));
-        if (items.length > 0) return items;
+        const used = await this.#read(segment, use);
+        if (used !== undefined) return used.made;
         if (this.#position < segment.bytes) continue;
       }
       const last = this.#journal.segments.at(-1);
-      if (last === undefined || last.sequence <= segment.sequence) return this.#atEnd();
+      if (last === undefined || last.sequence <= segment.sequence) return this.#takeEnd(use);
       await this.#enter(segment.sequence + 1);
     }
   }
@@ -67,21 +77,27 @@ export class JournalReader implements AsyncDisposable {
     this.#position = segmentHeaderBytes;
   }
 
-  async #read(segment: Segment): Promise<JournalPiece[]> {
-    const length = Math.min(segment.bytes - this.#position, recordMaxBytes + recordHeaderBytes);
-    const buffer = Buffer.allocUnsafeSlow(length);
+  /** Undefined when nothing that is wanted was read. */
+  async #read<Made>(segment: Segment, use: (items: OutputItem[]) => Made): Promise<{ made: Made } | undefined> {
+    const length = Math.min(segment.bytes - this.#position, readMaxBytes);
     try {
       this.#file ??= await openFile(this.#journal.segmentPath(segment.sequence), "r");
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       await this.#enter(segment.sequence + 1);
-      return [];
+      return undefined;
     }
-    const { bytesRead } = await readFile(this.#file, buffer, 0, length, this.#position);
+    // From here to the end nothing waits, when it is the shared memory that is read into.
+    const isFresh = this.#journal.isFresh(segment.sequence, this.#position);
+    const buffer = isFresh ? shared : Buffer.allocUnsafeSlow(length);
+    const bytesRead = isFresh
+      ? readSync(this.#file, buffer, 0, length, this.#position)
+      : (await readFile(this.#file, buffer, 0, length, this.#position)).bytesRead;
     const { pieces, consumedBytes } = decodeRecords(buffer.subarray(0, bytesRead));
     // Nothing whole where a record should stand: the rest of the segment is unreadable and shows as a jump.
     this.#position = pieces.length === 0 ? Number.MAX_SAFE_INTEGER : this.#position + consumedBytes;
-    return pieces;
+    const items = this.#items(this.#wanted(pieces));
+    return items.length === 0 ? undefined : { made: use(items) };
   }
 
   #wanted(pieces: readonly JournalPiece[]): JournalPiece[] {
@@ -106,6 +122,11 @@ export class JournalReader implements AsyncDisposable {
       run = [];
     }
     return items;
+  }
+
+  #takeEnd<Made>(use: (items: OutputItem[]) => Made): Made | undefined {
+    const items = this.#atEnd();
+    return items.length === 0 ? undefined : use(items);
   }
 
   #atEnd(): OutputItem[] {

@@ -19,6 +19,9 @@ export const segmentMaxBytes = 4 * 1024 * 1024;
 export const segmentsMax = 8;
 const batchMaxBytes = 1024 * 1024;
 const retryDelayMs = 1_000;
+/** How finely it is known when something was written, and for how long that is fresh. */
+const markMs = 1_000;
+const freshMs = 10_000;
 
 const openFile = promisify(open);
 const closeFile = promisify(close);
@@ -37,6 +40,9 @@ export type JournalState = {
 };
 
 const newline = 10;
+
+/** What was written from this place on is no older than this. */
+type Mark = { sequence: number; position: number; atMs: number };
 
 type Pending = { stream: OutputStream; offset: number; data: Buffer; settle?: (error?: unknown) => void };
 
@@ -57,6 +63,7 @@ export class Journal {
   #writing: Promise<void> | undefined;
   #file: number | undefined;
   #closed = false;
+  #marks: Mark[] = [];
 
   constructor(
     place: { directory: string; token: string },
@@ -79,6 +86,15 @@ export class Journal {
 
   segmentPath(sequence: number): string {
     return segmentPath(this.directory, this.token, sequence);
+  }
+
+  /** Whether it was written so lately that it is in memory: reading it waits for no disk. */
+  isFresh(sequence: number, position: number): boolean {
+    const sinceMs = performance.now() - freshMs;
+    return this.#marks.some((mark) => {
+      const isAfter = sequence === mark.sequence ? position >= mark.position : sequence > mark.sequence;
+      return isAfter && mark.atMs > sinceMs;
+    });
   }
 
   /** Resolves once the bytes are in the file; bytes that were appended before are skipped by their offset. */
@@ -185,10 +201,19 @@ export class Journal {
       data,
     ]);
     const bytes = batch.reduce((sum, { data }) => sum + recordHeaderBytes + data.length, 0);
+    this.#mark(segment);
     await writeAll(this.#file, buffers, segment.bytes);
     segment.bytes += bytes;
     for (const { stream, offset, data } of batch) this.written[stream] = offset + data.length;
     this.#onWritten(bytes);
+  }
+
+  #mark({ sequence, bytes }: Segment): void {
+    const atMs = performance.now();
+    const newest = this.#marks.at(-1);
+    if (newest === undefined || atMs - newest.atMs >= markMs) {
+      this.#marks = [...this.#marks.slice(-2), { sequence, position: bytes, atMs }];
+    }
   }
 
   async #rotate(): Promise<Segment> {

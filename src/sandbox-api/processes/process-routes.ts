@@ -1,6 +1,4 @@
 // The process operations over HTTP.
-import { Readable } from "node:stream";
-import type { FastifyReply } from "fastify";
 import {
   getProcess,
   getProcessLogs,
@@ -17,13 +15,15 @@ import { closeSignal } from "../client-gone.ts";
 import type { Machine } from "../machine.ts";
 import { type App, route } from "../route.ts";
 import type { SessionContext } from "../session-context.ts";
+import { EventFramer, event } from "./event-framer.ts";
 import { readIdempotencyKey } from "./idempotency.ts";
 import type { StreamOffsets } from "./journal-format.ts";
-import type { OutputItem } from "./journal-reader.ts";
-import { EventFramer, event, followOutput, keepalive, LineFramer } from "./output-stream.ts";
+import { LineFramer } from "./line-framer.ts";
+import { type Framer, followOutput } from "./output-stream.ts";
 import { inlineTailBytes, logsTailBytes, readTail, tailCost } from "./output-tail.ts";
 import type { Process } from "./process.ts";
 import { processAnswer, processAnswerWithTail } from "./process-answer.ts";
+import { type ByteString, sendStream } from "./send-stream.ts";
 import { describeStartFailure, toStartRequest } from "./start-request.ts";
 import { waitAsAsked } from "./wait.ts";
 
@@ -92,18 +92,6 @@ export function registerProcessRoutes(app: App): void {
   });
 }
 
-/** The head goes out at once: who follows a process that says nothing must not wait for its first line to learn that they do. */
-function sendStream(reply: FastifyReply, type: string, chunks: AsyncIterable<Buffer | string>): FastifyReply {
-  const body = async function* (): AsyncGenerator<Buffer | string> {
-    reply.raw.flushHeaders();
-    yield* chunks;
-  };
-  return reply
-    .type(type)
-    .header("x-accel-buffering", "no")
-    .send(Readable.from(body(), { objectMode: false }));
-}
-
 async function endProcess({ processes }: SessionContext, identifier: string, by: "stop" | "kill"): Promise<void> {
   await processes.get(identifier).end(by);
 }
@@ -121,8 +109,7 @@ async function* execEvents(
   process: Process,
   request: ProcessRequest,
   { machine, gone }: { machine: Machine; gone: AbortSignal },
-): AsyncGenerator<string> {
-  const framer = new EventFramer();
+): AsyncGenerator<ByteString> {
   const stop = new AbortController();
   const signal = AbortSignal.any([gone, stop.signal]);
   // The stream itself goes on until the end.
@@ -133,11 +120,10 @@ async function* execEvents(
       return error;
     },
   );
-  for await (const item of followOutput(process, { keepaliveMs: execKeepaliveMs, signal, paced: true })) {
-    yield item === keepalive ? event("keepalive", "") : framer.item(item);
-  }
+  const framer = new EventFramer();
+  yield* followOutput(process, { framer, keepaliveMs: execKeepaliveMs, signal, paced: true });
   if (gone.aborted) return;
-  yield framer.end();
+  if (signal.aborted) yield framer.end();
   const failure = await wait;
   if (failure !== undefined) {
     yield event("error", failure instanceof AppError ? failure.message : "The process could not be followed.");
@@ -149,32 +135,21 @@ async function* execEvents(
 type Followed = { from: StreamOffsets; gone: AbortSignal; machine: Machine };
 
 /** Output is use of the sandbox, a keepalive is not. */
-async function* followLog(
-  process: Process,
-  { from, gone, machine }: Followed,
-): AsyncGenerator<OutputItem | typeof keepalive> {
-  for await (const item of followOutput(process, { keepaliveMs: logsKeepaliveMs, signal: gone, from })) {
-    if (item !== keepalive) machine.touch();
-    yield item;
-  }
+function followLog(process: Process, framer: Framer, { from, gone, machine }: Followed): AsyncGenerator<ByteString> {
+  const onOutput = (): void => machine.touch();
+  return followOutput(process, { framer, keepaliveMs: logsKeepaliveMs, signal: gone, from, onOutput });
 }
 
 /** Ends with the result, by which a reader tells the end from a connection that was cut. */
-async function* logEvents(process: Process, followed: Followed): AsyncGenerator<string> {
-  const framer = new EventFramer(followed.from);
-  for await (const item of followLog(process, followed)) {
-    yield item === keepalive ? event("keepalive", "") : framer.item(item);
-  }
-  if (!followed.gone.aborted) yield framer.end() + (await resultEvent(process));
+async function* logEvents(process: Process, followed: Followed): AsyncGenerator<ByteString> {
+  yield* followLog(process, new EventFramer(followed.from), followed);
+  if (!followed.gone.aborted) yield await resultEvent(process);
 }
 
-async function resultEvent(process: Process): Promise<string> {
+async function resultEvent(process: Process): Promise<ByteString> {
   return event("result", JSON.stringify(await processAnswerWithTail(process, inlineTailBytes)));
 }
 
-async function* logLines(process: Process, followed: Followed): AsyncGenerator<Buffer> {
-  const framer = new LineFramer();
-  for await (const item of followLog(process, followed)) {
-    yield item === keepalive ? framer.keepalive() : framer.item(item);
-  }
+function logLines(process: Process, followed: Followed): AsyncGenerator<ByteString> {
+  return followLog(process, new LineFramer(), followed);
 }
