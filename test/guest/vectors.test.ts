@@ -28,24 +28,27 @@ function decodeByGuest(frames: { hex: string }[]): Value[] {
     .map((line) => JSON.parse(line) as Value);
 }
 
+function encodeSpawn(value: Value): Buffer {
+  const { token, workingDir, argv, environment } = value as Record<string, string & string[]>;
+  const { stdin, terminal } = value as { stdin?: "pipe"; terminal?: { columns: number; rows: number } };
+  const variables = Object.fromEntries(environment!.map((variable: string) => variable.split("=")));
+  return messages.encodeSpawn(value.channel as number, {
+    token: token!,
+    workingDir: workingDir!,
+    argv: argv!,
+    environment: variables,
+    ...(stdin && { stdin }),
+    ...(terminal && { terminal }),
+  });
+}
+
 /** Encodes a vector's value the way the host does. */
 function encodeByHost(value: Value): Buffer {
   const { channel, path, mode } = value as { channel: number; path: string; mode: number | undefined };
   if ("kind" in value) return encodeHello(value.kind as 1 | 2 | 3);
   switch (value.type) {
-    case frameType.spawn: {
-      const { token, workingDir, argv, environment } = value as Record<string, string & string[]>;
-      const { stdin, terminal } = value as { stdin?: "pipe"; terminal?: { columns: number; rows: number } };
-      const variables = Object.fromEntries(environment!.map((variable: string) => variable.split("=")));
-      return messages.encodeSpawn(channel, {
-        token: token!,
-        workingDir: workingDir!,
-        argv: argv!,
-        environment: variables,
-        ...(stdin && { stdin }),
-        ...(terminal && { terminal }),
-      });
-    }
+    case frameType.spawn:
+      return encodeSpawn(value);
     case frameType.signal:
       return messages.encodeSignal(channel, value.token as string, value.signal as number);
     case frameType.window:
