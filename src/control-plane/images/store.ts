@@ -19,7 +19,8 @@ export function createImageStore(database: Database) {
     /** A tenant can make up any number of names for one image: those used longest ago are forgotten. */
     async note(workspaceId: string, name: string, max: number): Promise<void> {
       const now = new Date().toISOString();
-      await database.transactDurably(async (queries) => {
+      // What becomes of the sandbox is durable after it and before anything is acknowledged.
+      await database.transactUnflushed(async (queries) => {
         const updated = await queries
           .updateTable("workspace_images")
           .set({ last_used_at: now })
