@@ -1,15 +1,13 @@
 // Multipart uploads of one sandbox. Parts lie inside the sandbox, charged to it; what is known about them lies on the host.
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { type Readable, Transform } from "node:stream";
-import { type CompleteRequest, partNumberMax } from "../../contract/sandbox-api/multipart.ts";
+import type { Readable } from "node:stream";
+import type { CompleteRequest } from "../../contract/sandbox-api/multipart.ts";
 import { AppError } from "../../core/errors.ts";
-import { randomToken } from "../../core/ids.ts";
-import { takeSmallFile } from "../files/form-upload.ts";
-import { asWriteFailure } from "../files/write-failure.ts";
-import type { GuestFiles, Machine } from "../machine.ts";
-import { consistsOf, verifyParts } from "./part-content.ts";
+import type { Machine } from "../machine.ts";
+import { namedParts } from "./named-parts.ts";
+import { PartsDirectory } from "./parts-directory.ts";
 import { type StoredPart, UploadJournal, type UploadRecord, uploadIdPattern } from "./upload-journal.ts";
 
 const partsRootDefault = "/tmp/multipart-uploads";
@@ -22,14 +20,12 @@ const collectIntervalMaxMs = 10 * 60_000;
 const completedMax = 100;
 
 type Upload = UploadRecord & {
-  /** Where its parts lie inside the sandbox. */
-  partsDirectory: string;
+  directory: PartsDirectory;
   /** Set while it is completed or aborted: nothing else may touch it. */
   ending: "complete" | "abort" | undefined;
   receiving: Set<Promise<unknown>>;
   /** Ends what is being received. */
   stop: AbortController;
-  hasDirectory: boolean;
   /** When something of it came last. */
   activeAtMs: number;
 };
@@ -103,10 +99,10 @@ export class Uploads {
     const known = this.#find(uploadId);
     if (known?.completed === true) return known;
     const upload = this.#open(uploadId);
-    chooseParts(upload, named);
+    namedParts(upload, named);
     await this.#whileEnding(upload, "complete", async () => {
       // One of them may have been replaced meanwhile.
-      const parts = chooseParts(upload, named);
+      const parts = namedParts(upload, named);
       await this.#inTurn(() => this.#publish(upload, parts));
       this.#journal.append(uploadId, { kind: "completed" });
       upload.completed = true;
@@ -120,7 +116,7 @@ export class Uploads {
   async abort(uploadId: string): Promise<UploadRecord> {
     const upload = this.#open(uploadId);
     await this.#whileEnding(upload, "abort", async () => {
-      await this.#removeParts(upload);
+      await upload.directory.remove();
       this.#journal.remove(uploadId);
       this.#uploads.delete(uploadId);
     });
@@ -145,61 +141,42 @@ export class Uploads {
   }
 
   async #store(upload: Upload, partNumber: number, body: Readable, signal: AbortSignal): Promise<StoredPart> {
-    const { files } = this.#machine.guest;
-    const file = `${partNumber}-${randomToken(8)}`;
-    if (!upload.hasDirectory) await asWriteFailure(this.#makeDirectory(upload));
-    const { etag, sizeBytes } = await asWriteFailure(writeMeasured(files, partPath(upload, file), body, signal));
+    const { directory, parts } = upload;
+    const stored = await directory.store(partNumber, body, signal);
     try {
       signal.throwIfAborted();
-      const part = { partNumber, etag, sizeBytes, uploadedAt: new Date().toISOString(), file };
+      const part = { partNumber, ...stored, uploadedAt: new Date().toISOString() };
       this.#journal.appendPart(upload, part);
-      const replaced = upload.parts.get(partNumber);
-      upload.parts.set(partNumber, part);
-      if (replaced !== undefined) await files.remove(partPath(upload, replaced.file)).catch(() => undefined);
+      const replaced = parts.get(partNumber);
+      parts.set(partNumber, part);
+      if (replaced !== undefined) await directory.discard(replaced.file);
       return part;
     } catch (error) {
-      await files.remove(partPath(upload, file)).catch(() => undefined);
+      await directory.discard(stored.file);
       throw error;
     }
   }
 
-  /** Of the sandbox's users only the one that serves files may look into it. */
-  async #makeDirectory(upload: Upload): Promise<void> {
-    const { files } = this.#machine.guest;
-    await files.makeDirectory(this.#partsRoot, 0o700);
-    await files.makeDirectory(upload.partsDirectory, 0o700);
-    upload.hasDirectory = true;
-  }
-
   async #publish(upload: Upload, parts: readonly StoredPart[]): Promise<void> {
-    const { files } = this.#machine.guest;
+    const { directory, path, mode } = upload;
     const wasInterrupted = upload.completing !== undefined;
     try {
-      await verifyParts(files, upload.partsDirectory, parts);
+      await directory.verify(parts);
       const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
       this.#journal.append(upload.uploadId, { kind: "completing", sizeBytes });
       upload.completing = { sizeBytes };
-      const sources = parts.map(({ file }) => partPath(upload, file));
-      await asWriteFailure(files.concatenate(upload.path, sources, { mode: upload.mode }));
+      await directory.join(path, mode, parts);
     } catch (error) {
       // Parts go only after the file is in its place, which an earlier completion may have done unheard, and may still be doing.
-      if (!wasInterrupted || !(await consistsOf(files, upload.path, parts))) throw error;
+      if (!wasInterrupted || !(await directory.wasJoined(path, parts))) throw error;
     }
   }
 
   async #clear(upload: Upload): Promise<void> {
-    await this.#removeParts(upload);
+    await upload.directory.remove();
     upload.parts.clear();
     upload.cleared = true;
     this.#journal.rewrite(upload);
-  }
-
-  async #removeParts(upload: Upload): Promise<void> {
-    try {
-      await this.#machine.guest.files.remove(upload.partsDirectory, { recursive: true });
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== "not_found") throw error;
-    }
   }
 
   /** Nothing is received meanwhile; when it fails the upload goes on. */
@@ -239,11 +216,10 @@ export class Uploads {
     const times = [record.initiatedAt, ...[...record.parts.values()].map(({ uploadedAt }) => uploadedAt)];
     const upload = {
       ...record,
-      partsDirectory: `${this.#partsRoot}/${record.uploadId}`,
+      directory: new PartsDirectory(this.#machine, this.#partsRoot, record.uploadId),
       ending: undefined,
       receiving: new Set<Promise<unknown>>(),
       stop: new AbortController(),
-      hasDirectory: false,
       activeAtMs: times.reduce((latest, time) => Math.max(latest, Date.parse(time)), 0),
     };
     this.#uploads.set(record.uploadId, upload);
@@ -257,56 +233,4 @@ export class Uploads {
       this.#journal.remove(uploadId);
     }
   }
-}
-
-/** A small part travels with its request, a larger one as it comes. */
-async function writeMeasured(
-  files: GuestFiles,
-  path: string,
-  body: Readable,
-  signal: AbortSignal,
-): Promise<{ etag: string; sizeBytes: number }> {
-  const small = await takeSmallFile(body);
-  const md5 = createHash("md5");
-  if (small !== undefined) {
-    await files.write(path, small, { mode: 0o600, signal });
-    return { etag: md5.update(small).digest("hex"), sizeBytes: small.length };
-  }
-  let sizeBytes = 0;
-  const measured = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      md5.update(chunk);
-      sizeBytes += chunk.length;
-      done(null, chunk);
-    },
-  });
-  body.once("error", (error) => measured.destroy(error));
-  // The write may not have begun to listen, or have given up already; its own failure tells.
-  measured.on("error", () => undefined);
-  await files.write(path, body.pipe(measured), { mode: 0o600, signal });
-  return { etag: md5.digest("hex"), sizeBytes };
-}
-
-function partPath({ partsDirectory }: Upload, file: string): string {
-  return `${partsDirectory}/${file}`;
-}
-
-function chooseParts(upload: UploadRecord, named: CompleteRequest["parts"]): StoredPart[] {
-  if (named.length === 0) throw new AppError("invalid_request", "parts is empty");
-  if (named.length > partNumberMax)
-    throw new AppError("invalid_request", `parts has more than ${partNumberMax} entries`);
-  const chosen = new Map<number, StoredPart>();
-  for (const { partNumber, etag } of named) {
-    const part = upload.parts.get(partNumber);
-    if (part === undefined) throw new AppError("invalid_request", `Part ${partNumber} was not uploaded.`);
-    if (part.etag !== etag.replace(/^"(.*)"$/, "$1")) {
-      throw new AppError(
-        "invalid_request",
-        `Part ${partNumber} has the etag ${part.etag}, which is not the one given.`,
-      );
-    }
-    if (chosen.has(partNumber)) throw new AppError("invalid_request", `Part ${partNumber} is named twice.`);
-    chosen.set(partNumber, part);
-  }
-  return [...chosen.values()].sort((a, b) => a.partNumber - b.partNumber);
 }
