@@ -6,6 +6,7 @@ import type { UsersTable } from "../../src/control-plane/db/tables/users.ts";
 import { createPasswordHasher, type PasswordHasher } from "../../src/control-plane/users/password.ts";
 import { createUserService } from "../../src/control-plane/users/service.ts";
 import type { UserStore } from "../../src/control-plane/users/store.ts";
+import { freezeClock } from "./freeze-clock.ts";
 
 const cheap = { ln: 4, r: 8, p: 1 };
 
@@ -53,7 +54,8 @@ function serviceOf(rows: Partial<UsersTable>[], passwords: PasswordHasher) {
   return { service, updates };
 }
 
-test("wrong passwords are limited by account and by address, right ones cost nothing", async () => {
+test("wrong passwords are limited by account and by address, right ones cost nothing", async (t) => {
+  freezeClock(t);
   const passwords = createPasswordHasher(cheap);
   const password_hash = await passwords.hash("right password");
   const row = { id: "u1", name: "mia", email: "mia@example.com", password_hash, disabled_at: null };
@@ -73,7 +75,8 @@ test("wrong passwords are limited by account and by address, right ones cost not
   await assert.rejects(guess(" MIA@example.com", "203.0.113.2"), { code: "rate_limited" });
 });
 
-test("a browser that is known is counted by itself", async () => {
+test("a browser that is known is counted by itself", async (t) => {
+  freezeClock(t);
   const passwords = createPasswordHasher(cheap);
   const password_hash = await passwords.hash("right password");
   const row = { id: "u1", name: "mia", email: "mia@example.com", password_hash, disabled_at: null };
@@ -88,7 +91,8 @@ test("a browser that is known is counted by itself", async () => {
   assert.equal((await attempt("right password", "another"))?.id, "u1");
 });
 
-test("guesses made at once are all counted", async () => {
+test("guesses made at once are all counted", async (t) => {
+  freezeClock(t);
   const passwords = createPasswordHasher(cheap);
   const { service } = serviceOf([], passwords);
   const guesses = Array.from({ length: 30 }, () =>

@@ -62,6 +62,7 @@ test("a slow reader of a gigabyte holds the process up, not the daemon or its ne
   const before = await platform.daemonRssBytes();
   const stop = new AbortController();
   const highest = highestRss(stop.signal);
+  using _ended = { [Symbol.dispose]: () => stop.abort() };
   const headers = { accept: "text/event-stream", "content-type": "application/json" };
   const opened = sandbox.open("POST", "/process", { headers });
   opened.end(JSON.stringify({ name: "slow", command }));

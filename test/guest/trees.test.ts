@@ -5,8 +5,9 @@ import * as fs from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
-import { setTimeout as delay, setImmediate } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import type { Change, FoundEntry, Guest, WalkOptions } from "../../src/sandbox-api/machine.ts";
+import { eventually } from "../eventually.ts";
 import { startGuest } from "./start-guest.ts";
 import { missing, refused } from "./with-files.ts";
 
@@ -128,12 +129,11 @@ async function watch({ trees }: Guest, path: string, options: { recursive?: bool
     told,
     ended,
     texts: () => told.map((change) => `${change.kind} ${change.path}`),
-    async untilTold(wanted: string): Promise<void> {
-      for (let attempt = 0; attempt < 2_000; attempt++) {
-        if (told.some((change) => `${change.kind} ${change.path}` === wanted)) return;
-        await delay(5);
-      }
-      assert.fail(`${wanted} was not told, but ${this.texts().slice(0, 50).join(", ")}`);
+    untilTold(wanted: string): Promise<void> {
+      return eventually(() => {
+        const isTold = told.some((change) => `${change.kind} ${change.path}` === wanted);
+        assert.ok(isTold, `${wanted} was not told, but ${this.texts().slice(0, 50).join(", ")}`);
+      });
     },
     async [Symbol.asyncDispose]() {
       stop.abort();
@@ -317,7 +317,9 @@ time.sleep(600)`;
   const argv = ["python3", "-c", script, dir];
   const { pid } = await guest.spawn({ token: "ports", argv, workingDir: "/", environment: { PATH: "/usr/bin:/bin" } });
   const read = (): string => (fs.existsSync(join(dir, "port")) ? fs.readFileSync(join(dir, "port"), "utf8") : "");
-  for (let attempt = 0; attempt < 2_000 && !read().endsWith("\n"); attempt++) await delay(5);
+  await eventually(() => assert.ok(read().endsWith("\n"), "the background program has not said its port"), {
+    timeoutMs: 60_000,
+  });
   const wanted = read().trim().split(" ").map(Number);
   const found = (await guest.sockets(pid)).map(({ localPort }) => localPort);
   assert.deepEqual(found.sort(), wanted.sort());

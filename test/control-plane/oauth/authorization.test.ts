@@ -1,6 +1,7 @@
 // The authorization code flow: signing in, agreeing, exchanging the code, and what tries to get around each.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { freezeClock } from "../freeze-clock.ts";
 import { type Server, startServer } from "../harness.ts";
 import {
   addPerson,
@@ -133,7 +134,8 @@ describe("the sign-in page", () => {
     assert.deepEqual(answers[2], answers[0]);
   });
 
-  test("lets nobody guess on and on", async () => {
+  test("lets nobody guess on and on", async (t) => {
+    freezeClock(t);
     const guesser = await startServer();
     try {
       const { email: guessed } = await addPerson(guesser);

@@ -1,6 +1,7 @@
 // Signing a device in: it shows a code, a person types and confirms it elsewhere (RFC 8628); and how such devices refresh.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { freezeClock } from "../freeze-clock.ts";
 import { type Server, startServer, until } from "../harness.ts";
 import { addPerson, Browser, password, requestToken } from "./browser.ts";
 
@@ -140,7 +141,8 @@ describe("the page for codes", () => {
     assert.doesNotMatch((await stranger.submit(page, { user_code, confirm: "yes" })).text, /password/);
   });
 
-  test("lets nobody try codes on and on", async () => {
+  test("lets nobody try codes on and on", async (t) => {
+    freezeClock(t);
     const guesser = await startServer();
     try {
       const browser = new Browser(guesser.url);
