@@ -86,6 +86,20 @@ test("below a path of the platform a page has an origin of nobody and sets nothi
   assert.doesNotMatch(policy, /allow-same-origin|allow-top-navigation/);
 });
 
+test("below a path of the platform no browser asks for a password in its name, and programs are asked", async () => {
+  const challenge = ["WWW-Authenticate", 'Basic realm="platform"', "www-authenticate", "Bearer, dIgEsT realm=x"];
+  await using asking = await startEdge({}, { answer: (response) => void response.writeHead(401, challenge).end() });
+  const ask = (target: string, ...headers: string[]) =>
+    asking.raw([`GET ${target} HTTP/1.1`, ...headers, "connection: close", "", ""].join("\r\n"));
+  const path = `/run/preview/${made}/`;
+  for (const browser of ["accept: text/html", "sec-fetch-mode: no-cors", "sec-fetch-mode: navigate"]) {
+    const text = await ask(path, "host: x", browser);
+    assert.deepEqual([parseAnswer(text).status, linesOf(text, "www-authenticate")], [401, []], browser);
+  }
+  assert.equal(linesOf(await ask(path, "host: x"), "www-authenticate").length, 2);
+  assert.equal(linesOf(await ask("/", `host: ${host}`, "accept: text/html"), "www-authenticate").length, 2);
+});
+
 test("refusals carry the owner's headers as well, so that pages can read them", async () => {
   previews.set("shop-w1", {
     ...web,

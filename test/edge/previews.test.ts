@@ -224,7 +224,20 @@ test("the address is told as it is, whatever the caller claims of it", async () 
     [[host], ["http"], []],
   );
   await askHost("/", `x-blaxel-preview-token: ${good}`, `referer: http://${host}/?bl_preview_token=${good}&a`);
-  assert.deepEqual(sent("referer"), [`http://${host}/?&a`]);
+  assert.deepEqual(sent("referer"), [`http://${host}/?a`]);
+  for (const query of [
+    `?bl%5fpreview_token=${good}`,
+    `?a&bl_preview%5ftoken=${good}#x`,
+    `?bl_preview_token=${good}#`,
+  ]) {
+    const twice = [`referer: http://${host}/`, `referer: http://${host}/${query}`];
+    await askHost("/", `x-blaxel-preview-token: ${good}`, twice[1]!);
+    assert.ok(!sent("referer").join().includes(good), query);
+    await askHost("/", `x-blaxel-preview-token: ${good}`, ...twice);
+    assert.deepEqual(sent("referer"), [`http://${host}/`]);
+  }
+  await askHost("/", `x-blaxel-preview-token: ${good}`, `referer: http://${host}/a?b#c`);
+  assert.deepEqual(sent("referer"), [`http://${host}/a?b`]);
 });
 
 test("headers of the preview take the place of the caller's", async () => {

@@ -9,6 +9,8 @@ export type AnswerPolicy = {
   added: Readonly<Record<string, string>>;
   /** The preview lives below a path of the platform's own origin. */
   sharesOrigin: boolean;
+  /** A browser asks, as far as it says so. */
+  isBrowser: boolean;
   /** Of the cookie with the preview's token, which is not for the program inside to set. */
   cookieName: string;
   /** What is set for the platform itself. */
@@ -27,6 +29,9 @@ const reachingPlatform = new Set([
   "set-cookie",
   "strict-transport-security",
 ]);
+
+/** What browsers ask a person a password for, in the name of the whole host. */
+const passwordChallenge = /\b(?:basic|digest|negotiate|ntlm)\b/i;
 
 /** Pages run in an origin of nobody: their scripts reach neither the platform's pages nor other previews. */
 const isolation =
@@ -48,12 +53,14 @@ export function filterHeaders(headers: readonly string[], policy: AnswerPolicy):
   return applyPolicy(pairUp(headers), policy).flat();
 }
 
-function applyPolicy(pairs: readonly Pair[], { added, sharesOrigin, cookieName, cookies }: AnswerPolicy): Pair[] {
+function applyPolicy(pairs: readonly Pair[], policy: AnswerPolicy): Pair[] {
+  const { added, sharesOrigin, isBrowser, cookieName, cookies } = policy;
   const replaced = new Set(Object.keys(added).map((name) => name.toLowerCase()));
   const isAllowed = (name: string): boolean => !reachingFar.has(name) && !(sharesOrigin && reachingPlatform.has(name));
   const kept = pairs.flatMap(([name, value]): Pair[] => {
     const lower = name.toLowerCase();
     if (replaced.has(lower) || !isAllowed(lower)) return [];
+    if (lower === "www-authenticate" && sharesOrigin && isBrowser && passwordChallenge.test(value)) return [];
     if (lower !== "set-cookie") return [[name, value]];
     const cookie = confineCookie(value, cookieName);
     return cookie === undefined ? [] : [[name, cookie]];

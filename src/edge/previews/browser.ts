@@ -14,6 +14,11 @@ export function cookieNameOf({ isSecure, mountPath }: CookieSettings): string {
   return isSecure && mountPath === "" ? "__Host-catnap-preview" : "catnap-preview";
 }
 
+/** Whether a browser asks, by what it says of itself in every request or when it opens a page. */
+export function isBrowser(request: IncomingMessage): boolean {
+  return request.headers["sec-fetch-mode"] !== undefined || isNavigation(request);
+}
+
 /** Whether a person's browser opens a page: programs that send a token in the query want the answer itself. */
 export function isNavigation({ method, headers }: IncomingMessage): boolean {
   if (method !== "GET" && method !== "HEAD") return false;

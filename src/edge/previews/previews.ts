@@ -13,7 +13,7 @@ import { GatewayError } from "../gateway-error.ts";
 import { type Connection, OpenConnections } from "../open-connections.ts";
 import { removeHeaders, setHeader } from "../request-headers.ts";
 import { type AnswerPolicy, filterHeaders, guardAnswer } from "./answer-headers.ts";
-import { cookieNameOf, formatCookie, isNavigation, mayUseCookie, redirect } from "./browser.ts";
+import { cookieNameOf, formatCookie, isBrowser, isNavigation, mayUseCookie, redirect } from "./browser.ts";
 import { answerPreflight, isAnsweredHere, isPreflight } from "./preflight.ts";
 import { type GivenToken, takeToken } from "./token.ts";
 
@@ -65,7 +65,7 @@ export class Previews {
     const settings = { isSecure: this.#options.isSecure, mountPath };
     const route = await this.#find(address);
     const cookieName = cookieNameOf(settings);
-    const policy = policyOf(route, mountPath, cookieName);
+    const policy = policyOf(route, mountPath, request, cookieName);
     guardAnswer(response, policy);
     if (isPreflight(request) && isAnsweredHere(route)) return answerPreflight(request, response, route);
     const admission = await this.#admit(address, route, request, cookieName);
@@ -87,7 +87,7 @@ export class Previews {
     const route = await this.#find(address);
     const cookieName = cookieNameOf({ isSecure, mountPath: address.mountPath });
     const admission = await this.#admit(address, route, request, cookieName);
-    this.#prepare(request, admission, policyOf(route, address.mountPath, cookieName));
+    this.#prepare(request, admission, policyOf(route, address.mountPath, request, cookieName));
     this.#watch(socket, admission);
     this.#options.host.upgrade(route.instanceId, request, socket, head);
   }
@@ -166,8 +166,13 @@ export class Previews {
   }
 }
 
-function policyOf({ responseHeaders: added }: PreviewRoute, mountPath: string, cookieName: string): AnswerPolicy {
-  return { added, sharesOrigin: mountPath !== "", cookieName, cookies: [] };
+function policyOf(
+  { responseHeaders: added }: PreviewRoute,
+  mountPath: string,
+  request: IncomingMessage,
+  cookieName: string,
+): AnswerPolicy {
+  return { added, sharesOrigin: mountPath !== "", isBrowser: isBrowser(request), cookieName, cookies: [] };
 }
 
 function missing(): GatewayError {

@@ -22,11 +22,16 @@ export function takeToken(
   const header = request.headers["x-blaxel-preview-token"];
   const { token: query, rest } = takeFromQuery(url);
   const cookies = takeCookies(request, cookieName);
-  const referer = request.headers.referer;
-  if (referer?.includes("preview_token")) {
-    setHeader(request, "referer", referer.replaceAll(/bl_preview_token=[^&#\s]*/g, ""));
-  }
+  cleanReferer(request);
   return { given: choose(header, query, cookies), rest };
+}
+
+/** A browser cannot send two; of those who do, one is kept. */
+function cleanReferer(request: IncomingMessage): void {
+  const { rawHeaders } = request;
+  const given = rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]!.toLowerCase() === "referer");
+  const [first = "", ...more] = given.map((url) => takeFromQuery(url.split("#", 1)[0]!).rest);
+  if (more.length > 0 || (given[0] !== undefined && given[0] !== first)) setHeader(request, "referer", first);
 }
 
 function choose(header: string | string[] | undefined, query: string | undefined, cookies: string[]): GivenToken {
