@@ -36,12 +36,14 @@ export async function runCli(args: readonly string[], context: CliContext): Prom
     const program = await buildProgram(asked, context, (code) => {
       exitCode = code;
     });
-    await program.parseAsync(args, { from: "user" });
+    // Commander's own `help` knows only the first word of a command.
+    const isHelp = args[0] === "help" && asked !== undefined;
+    await program.parseAsync(isHelp ? [...asked.path, "--help"] : args, { from: "user" });
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
     if (error instanceof CommanderError && error.code === "commander.help") return exitCodes.usage;
-    return reportFailure(error, { context, usesJson, passesExitCode: asked?.passesExitCode === true });
+    return reportFailure(error, { context, usesJson, asked });
   }
 }
 

@@ -1,15 +1,16 @@
 // How a failed command tells of it: a sentence and the way out, or one line of JSON, and the exit code.
 import { CommanderError } from "commander";
+import type { CommandEntry } from "./command-list.ts";
 import type { CliContext } from "./context.ts";
 import { CliFailure, exitCodes, printable } from "./failure.ts";
 import { capitalized } from "./format.ts";
 
 export function reportFailure(
   error: unknown,
-  { context, usesJson, passesExitCode }: { context: CliContext; usesJson: boolean; passesExitCode: boolean },
+  { context, usesJson, asked }: { context: CliContext; usesJson: boolean; asked: CommandEntry | undefined },
 ): number {
-  const failure = toFailure(error);
-  const keepsCode = !passesExitCode || failure.kind === "interrupted" || failure.kind === "timedOut";
+  const failure = toFailure(error, asked);
+  const keepsCode = asked?.passesExitCode !== true || failure.kind === "interrupted" || failure.kind === "timedOut";
   const exitCode = keepsCode || failure.kind === "brokenPipe" ? failure.exitCode : exitCodes.infrastructure;
   const { kind, message, remedy, status, code } = failure;
   if (usesJson) {
@@ -20,12 +21,12 @@ export function reportFailure(
   return exitCode;
 }
 
-function toFailure(error: unknown): CliFailure {
+function toFailure(error: unknown, asked: CommandEntry | undefined): CliFailure {
   if (error instanceof CliFailure) return error;
   if (error instanceof CommanderError) {
     const message = error.message.replace(/^error: /, "");
     return new CliFailure("usage", capitalized(message), {
-      remedy: "`catnap --help` shows how; `catnap help <command>` says more.",
+      remedy: `\`catnap ${[...(asked?.path ?? []), "--help"].join(" ")}\` shows how.`,
     });
   }
   return new CliFailure("failure", error instanceof Error ? error.message : String(error), { cause: error });

@@ -1,7 +1,9 @@
 // The doctor's verdict on machines of every kind, and on this one.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +11,7 @@ import { test } from "node:test";
 import type { CheckStatus, Installation } from "../../src/cli/doctor/check.ts";
 import { examine } from "../../src/cli/doctor/checks.ts";
 import { createProbes, type Probes } from "../../src/cli/doctor/probes.ts";
+import { makeCertificate } from "../edge/certificate.ts";
 import { cli } from "./run-cli.ts";
 import { json, serveWire } from "./wire-server.ts";
 
@@ -218,6 +221,19 @@ test("an address is free, a catnap's or another program's", async () => {
   await new Promise((resolve) => closed.close(resolve));
   assert.equal(await addressUser("127.0.0.1", port), "free");
   assert.equal(await addressUser("192.0.2.1", port), "foreign");
+});
+
+test("a catnap that answers with TLS is known, whoever has signed its certificate", async () => {
+  const { addressUser } = createProbes({}, 0);
+  const server = createTlsServer(makeCertificate(), (_, response) => {
+    response.writeHead(401).end(JSON.stringify({ error: "unauthenticated", code: 401, message: "" }));
+  }).listen(0, "127.0.0.1");
+  try {
+    await once(server, "listening");
+    assert.equal(await addressUser("127.0.0.1", (server.address() as AddressInfo).port), "catnap");
+  } finally {
+    server.close();
+  }
 });
 
 test("a path is writable when its directory is, or where that would be made", () => {

@@ -1,6 +1,7 @@
 // How the doctor looks at a machine. Nothing here changes it; checks get this as a value, so that tests can describe any machine.
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from "node:fs";
-import { request } from "node:http";
+import { type ClientRequest, request } from "node:http";
+import { request as requestOverTls } from "node:https";
 import { createServer } from "node:net";
 import { release } from "node:os";
 import { dirname, join } from "node:path";
@@ -93,19 +94,28 @@ async function addressUser(host: string, port: number): Promise<AddressUser> {
   return failure === "EADDRINUSE" ? whoAnswers(host, port) : "foreign";
 }
 
-/** A catnap is known by the way it refuses a request without a key. */
-function whoAnswers(host: string, port: number): Promise<AddressUser> {
+/** A catnap is known by the way it refuses a request without a key, in the clear or, when it has a certificate, over TLS. */
+async function whoAnswers(host: string, port: number): Promise<AddressUser> {
+  const asked = { host, port, path: "/v0/sandboxes", timeout: answerTimeoutMs, agent: false };
+  const isCatnap =
+    (await refusesLikeCatnap(request(asked))) ||
+    // Whoever it is, nothing is said to it that is a secret.
+    (await refusesLikeCatnap(requestOverTls({ ...asked, rejectUnauthorized: false })));
+  return isCatnap ? "catnap" : "other";
+}
+
+function refusesLikeCatnap(asked: ClientRequest): Promise<boolean> {
   return new Promise((resolve) => {
-    const asked = request({ host, port, path: "/v0/sandboxes", timeout: answerTimeoutMs, agent: false }, (response) => {
+    asked.on("response", (response) => {
       let text = "";
       response.setEncoding("utf8");
       response.on("data", (chunk: string) => {
         text = (text + chunk).slice(0, 4_096);
       });
-      response.on("close", () => resolve(response.statusCode === 401 && isErrorBody(text) ? "catnap" : "other"));
+      response.on("close", () => resolve(response.statusCode === 401 && isErrorBody(text)));
     });
     asked.on("timeout", () => asked.destroy());
-    asked.on("error", () => resolve("other"));
+    asked.on("error", () => resolve(false));
     asked.end();
   });
 }
