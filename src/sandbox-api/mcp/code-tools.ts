@@ -8,6 +8,7 @@ import { resolvePath } from "../sandbox-path.ts";
 import { readExcludeDirs, readNameFilter } from "../search/name-filter.ts";
 import { searchContentsOf } from "../search/search-contents.ts";
 import { queryMaxLength, rankNames } from "../search/search-names.ts";
+import { withinSearchTime } from "../search/search-time.ts";
 import { listDirectory, Path } from "./file-tools.ts";
 import { defineTool, type Tool, type ToolCall } from "./tool.ts";
 
@@ -40,10 +41,9 @@ export const codeTools = [
     async run({ query, directory }, { session: { machine }, signal }) {
       const root = resolvePath(directory ?? "", machine);
       const filter = readNameFilter({ maxResults: filesFoundMax }, { files: true, directories: false });
-      const found = await rankNames(
-        { guest: machine.guest, signal },
-        { directory: root, query: query.slice(0, queryMaxLength) },
-        filter,
+      const target = { directory: root, query: query.slice(0, queryMaxLength) };
+      const found = await withinSearchTime(signal, (ends) =>
+        rankNames({ guest: machine.guest, signal: ends }, target, filter),
       );
       return { success: true, matches: found.map(({ path }) => posix.join(root, path)), query };
     },

@@ -32,9 +32,11 @@ export function protocolHeaders(given: NodeJS.Dict<string | string[]>): Headers 
 export async function answerMessage({ message, headers, call }: Exchange): Promise<Response> {
   const sdk = await loadSdk();
   const request = new Request(url, { method: "POST", headers, signal: call.signal });
-  const makeServer = (): Server => createServer(sdk, call);
-  if (await sdk.isLegacyRequest(request, message)) return answerEarlier(sdk, makeServer, request, message);
-  return answerModern(sdk, makeServer, request, message);
+  if (await sdk.isLegacyRequest(request, message)) {
+    return answerEarlier(sdk, () => createServer(sdk, call), request, message);
+  }
+  // In these revisions a client cancels by closing the request; what earlier ones send instead names no caller.
+  return answerModern(sdk, () => createServer(sdk, { ...call, leavingCancels: true }), request, message);
 }
 
 async function answerEarlier(sdk: Sdk, makeServer: () => Server, request: Request, message: unknown) {

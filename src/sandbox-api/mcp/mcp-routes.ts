@@ -39,6 +39,7 @@ async function answer({ request, reply, session, timing }: Call<typeof callMcp>)
   const call: ToolCall = {
     session,
     signal: closeSignal(reply.raw, session),
+    leavingCancels: false,
     reserve: (bytes) => session.budget.takeFor(reply.raw, bytes),
   };
   const exchange = (message: unknown) => timing.measure("guest", () => answerMessage({ message, headers, call }));

@@ -153,7 +153,10 @@ async function waitAtMost(seconds: number, process: Process, input: ProcessReque
     await waitAsAsked(process, { ...input, keepAlive: true, timeout: 0 }, { machine: call.session.machine, gone });
     return true;
   } catch (error) {
-    if (call.signal.aborted) throw new AppError("unavailable", "Nobody awaits the outcome any more.", { cause: error });
+    if (call.signal.aborted) {
+      if (call.leavingCancels && input.keepAlive !== true) await process.end("stop").catch(() => undefined);
+      throw new AppError("unavailable", "Nobody awaits the outcome any more.", { cause: error });
+    }
     if (deadline.aborted) return false;
     throw error;
   }

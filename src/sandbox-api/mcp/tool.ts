@@ -9,6 +9,8 @@ export type ToolCall = {
   session: SessionContext;
   /** Aborts when nobody awaits the outcome any more. */
   signal: AbortSignal;
+  /** Whoever leaves says that what was begun is to end; else it goes on, as after a connection that broke. */
+  leavingCancels: boolean;
   /** Takes room for large content until the answer is sent. */
   reserve(bytes: number): Promise<void>;
 };

@@ -19,7 +19,7 @@ export function registerSearchRoutes(app: App): void {
       const isForDirectories = query.type === "directory";
       const filter = readNameFilter(query, { files: !isForDirectories, directories: isForDirectories });
       const matches = await timing.measure("guest", () =>
-        withinSearchTime({ reply, session }, (signal) =>
+        withinSearchTime(closeSignal(reply.raw, session), (signal) =>
           findNames({ guest: machine.guest, signal }, directory, filter),
         ),
       );
@@ -38,7 +38,9 @@ export function registerSearchRoutes(app: App): void {
       const filter = readNameFilter(query, { files: true, directories: true });
       const target = await timing.measure("guest", () => readTarget(machine.guest, path, query.query));
       const matches = await timing.measure("guest", () =>
-        withinSearchTime({ reply, session }, (signal) => rankNames({ guest: machine.guest, signal }, target, filter)),
+        withinSearchTime(closeSignal(reply.raw, session), (signal) =>
+          rankNames({ guest: machine.guest, signal }, target, filter),
+        ),
       );
       return { matches, total: matches.length };
     },
