@@ -4,17 +4,16 @@ import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type Ser
 import type { Duplex } from "node:stream";
 import { Timing } from "../../core/timing.ts";
 import { type RequestHead, readHead, requestHeaders, responseHeaders, trailersOf } from "./headers.ts";
+import { discardLateBody } from "./late-body.ts";
 import { StreamSocket } from "./stream-socket.ts";
 import { carryWebSocket, createWebSocketKey, webSocketHeaders } from "./websocket.ts";
 
-const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR } = constants;
+const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR } = constants;
 
 /** What a server inside may answer with, and not less. */
 const headMaxBytes = 128 * 1024;
 /** How long the end of an answer may wait for a caller who does not take it. */
 const untakenMs = 300_000;
-/** How long the rest of a body that was answered already is read and thrown away. */
-const lateBodyMs = 10_000;
 
 /** `serve` takes one end of a connection in memory as if it had been accepted. */
 export function carry(
@@ -54,10 +53,11 @@ export function carry(
   stream.once("close", () => {
     request.destroy();
     near.destroy();
+    far.destroy();
   });
   carryAnswer(stream, request);
   if (key === undefined) carryBody(stream, request);
-  else carryWebSocket(stream, request, { key, refuse });
+  else carryWebSocket(stream, request, { key, far, refuse });
 }
 
 function framedHeaders(
@@ -123,12 +123,7 @@ function endAnswer(stream: ServerHttp2Stream, response: IncomingMessage): void {
   if (stream.closed) return;
   const untaken = setTimeout(() => stream.close(NGHTTP2_CANCEL), untakenMs);
   stream.once("close", () => clearTimeout(untaken));
-  if (stream.readableEnded) return;
-  // Nobody wants the rest of a body that was answered already. To be closed at once (RFC 9113, 8.1) would take the trailers with it.
-  stream.unpipe();
-  stream.resume();
-  const late = setTimeout(() => stream.close(NGHTTP2_NO_ERROR), lateBodyMs);
-  stream.once("close", () => clearTimeout(late));
+  discardLateBody(stream);
 }
 
 function sendTrailers(stream: ServerHttp2Stream, raw: readonly string[]): void {

@@ -57,7 +57,8 @@ export class StreamSocket extends Duplex {
     taken?.();
     const peer = this.#peer!;
     // What was written to its end is read to its end.
-    if (!this.writableFinished) setImmediate(() => peer.destroy());
+    if (!this.writableFinished || peer.readableEnded) setImmediate(() => peer.destroy());
+    else peer.once("end", () => peer.destroy());
     done(error);
   }
 }

@@ -4,6 +4,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Duplex } from "node:stream";
 import { type RequestHead, requestHeaders, responseHeaders } from "./headers.ts";
+import { discardLateBody } from "./late-body.ts";
 
 const { NGHTTP2_CANCEL } = constants;
 
@@ -27,13 +28,15 @@ export function webSocketHeaders(head: RequestHead, raw: readonly string[], key:
 export type WebSocketOptions = {
   /** The one in the request. */
   key: string;
+  /** The platform's end. */
+  far: Duplex;
   refuse(stream: ServerHttp2Stream, status: number, message: string): void;
 };
 
 export function carryWebSocket(
   stream: ServerHttp2Stream,
   request: ClientRequest,
-  { key, refuse }: WebSocketOptions,
+  { key, far, refuse }: WebSocketOptions,
 ): void {
   request.on("upgrade", (response, socket, head) => {
     if (stream.destroyed || stream.closed) return void socket.destroy();
@@ -52,6 +55,8 @@ export function carryWebSocket(
     }
     join(stream, socket, head);
   });
+  // Nobody reads from a socket whose upgrade was refused, so its end would not be noticed.
+  request.once("response", (refusal) => refusal.once("close", () => far.destroy()));
   request.end();
 }
 
@@ -67,7 +72,5 @@ function join(stream: ServerHttp2Stream, socket: Duplex, head: Buffer): void {
   stream.pipe(socket);
   stream.once("close", () => socket.destroy());
   // A tunnel that broke off must not look like one that ended.
-  socket.once("close", () => {
-    if (!socket.readableEnded) stream.close(NGHTTP2_CANCEL);
-  });
+  socket.once("close", () => (socket.readableEnded ? discardLateBody(stream) : stream.close(NGHTTP2_CANCEL)));
 }
