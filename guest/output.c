@@ -174,14 +174,9 @@ int stream_put(struct stream *stream, struct packer *packer, struct iovec piece[
 
 void stream_rewind(struct stream *stream) { stream->sent = stream->acked; }
 
-void output_set_window(uint32_t bytes) {
-  window = bytes < WIDE_WINDOW_BYTES ? bytes : WIDE_WINDOW_BYTES;
-  for (uint32_t i = 0; i < process_count(); i++) turns_add(process_at(i));
-}
-
-bool output_narrow(bool narrow) {
+// Every stream is read on, or no more, as what is allowed has changed; whether all of them hold no more than any init takes over.
+static bool listen_again(void) {
   bool fits = true;
-  is_narrowed = narrow;
   for (uint32_t i = 0; i < process_count(); i++) {
     for (int j = 0; j < 2; j++) {
       struct stream *stream = &process_at(i)->streams[j];
@@ -190,6 +185,17 @@ bool output_narrow(bool narrow) {
     }
   }
   return fits;
+}
+
+void output_set_window(uint32_t bytes) {
+  window = bytes < WIDE_WINDOW_BYTES ? bytes : WIDE_WINDOW_BYTES;
+  for (uint32_t i = 0; i < process_count(); i++) turns_add(process_at(i));
+  listen_again();
+}
+
+bool output_narrow(bool narrow) {
+  is_narrowed = narrow;
+  return listen_again();
 }
 
 bool output_starved(void) { return starved; }
