@@ -94,6 +94,17 @@ test("the page is one document that loads nothing, runs its own scripts alone an
   assert.equal(hashes.length, 3);
   assert.ok(policy.startsWith(`default-src 'none'; script-src ${hashes.join(" ")}; style-src`), policy);
   assert.match(policy, /connect-src 'self'; .*frame-ancestors 'none'$/);
+  // Whoever was led here by another site is asked before the program its link names is run.
+  for (const [site, isAsked] of [
+    ["cross-site", true],
+    ["same-site", true],
+    ["same-origin", false],
+    ["none", false],
+  ]) {
+    const headers = { "sec-fetch-site": String(site) };
+    const led = await sandbox.ask("GET", "/terminal?shell=/bin/sh", { headers });
+    assert.equal(led.text.includes('<meta name="opened-by"'), isAsked, String(site));
+  }
   assert.equal((await sandbox.ask("HEAD", "/terminal")).status, 200);
   assert.equal((await sandbox.ask("GET", "/terminal/assets/xterm.js")).status, 404);
   assert.equal((await sandbox.ask("GET", "/terminal/ws")).status, 400);

@@ -14,9 +14,15 @@ const scripts = () => [
   own("terminal.js"),
 ];
 
+export type Visit = {
+  /** What the page's connection needs where browsers send no cookie with it. */
+  token: string | undefined;
+  /** A page of elsewhere led here: what it says is to be run is not run unasked. */
+  isForeign: boolean;
+};
+
 export type TerminalPage = {
-  /** `token` is what its connection needs where browsers send no cookie with it. */
-  html(token: string | undefined): string;
+  html(visit: Visit): string;
   /** The emulator writes its colours into style elements; of scripts, only those of the page are run. */
   contentPolicy: string;
 };
@@ -46,7 +52,13 @@ async function readPage(): Promise<TerminalPage> {
   const after = `${body}${scriptTexts.map((text) => `<script>${text}</script>`).join("\n")}${end}`;
   const hashes = scriptTexts.map((text) => `'sha256-${hash("sha256", text, "base64")}'`);
   return {
-    html: (token) => before + (token === undefined ? "" : formatToken(token)) + after,
+    html: ({ token, isForeign }) =>
+      [
+        before,
+        formatMeta("preview-token", token),
+        formatMeta("opened-by", isForeign ? "elsewhere" : undefined),
+        after,
+      ].join(""),
     contentPolicy: [
       "default-src 'none'",
       `script-src ${hashes.join(" ")}`,
@@ -64,7 +76,8 @@ function readAll(paths: readonly string[]): Promise<string[]> {
 }
 
 /** Where a script finds it. */
-function formatToken(token: string): string {
-  const escaped = token.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
-  return `\n<meta name="preview-token" content="${escaped}" />`;
+function formatMeta(name: string, content: string | undefined): string {
+  if (content === undefined) return "";
+  const escaped = content.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
+  return `\n<meta name="${name}" content="${escaped}" />`;
 }

@@ -11,6 +11,7 @@ export function registerTerminalRoutes(app: App): void {
     checkEnabled(session);
     const page = await loadTerminalPage();
     const token = exposureOf(request.raw)?.pageToken;
+    const isForeign = /^(?:cross|same)-site$/.test(String(request.headers["sec-fetch-site"]));
     // By the HTML standard a page that has both an origin of nobody and this policy is not shown.
     if (token === undefined) reply.header("cross-origin-opener-policy", "same-origin");
     return reply
@@ -19,7 +20,7 @@ export function registerTerminalRoutes(app: App): void {
       .header("referrer-policy", "no-referrer")
       .header("cross-origin-resource-policy", "same-origin")
       .header("cache-control", "no-store")
-      .send(page.html(token));
+      .send(page.html({ token, isForeign }));
   });
 
   route(app, openTerminal, ({ session }) => {

@@ -98,5 +98,11 @@
   terminal.onBinary((data) => send({ type: "input", data }));
   terminal.onResize(({ cols, rows }) => send({ type: "resize", cols, rows }));
   new ResizeObserver(() => fit.fit()).observe(document.getElementById("terminal"));
-  connect();
+
+  const shell = new URLSearchParams(location.search).get("shell");
+  if (shell !== null && document.querySelector('meta[name="opened-by"]')) {
+    hasEnded = true;
+    say(`Another site wants to run ${shell} here. Press Enter to let it.`);
+    terminal.focus();
+  } else connect();
 })();
