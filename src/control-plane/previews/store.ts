@@ -1,5 +1,6 @@
 // Queries about previews. Whatever has expired, or belongs to a sandbox that gave its name up, is in nobody's way.
 import { type RawBuilder, sql } from "kysely";
+import { sessionPort } from "../../contract/preview.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Database, Queries } from "../db/database.ts";
 import { isUniqueViolation } from "../db/unique-violation.ts";
@@ -51,6 +52,7 @@ function createChanges(database: Database) {
       try {
         const replaced = await database.transact(async (queries) => {
           await removeGone(queries, record);
+          if (record.port === sessionPort) await requireNoVisitors(queries, record.id);
           return queries
             .updateTable("previews")
             .set(toRow(record))
@@ -92,6 +94,29 @@ function createChanges(database: Database) {
 function isGone(): RawBuilder<boolean> {
   return sql<boolean>`(expires_at <= ${new Date().toISOString()}
     or sandbox_id in (select id from sandboxes where holds_name = 0))`;
+}
+
+/** Who was given a token to look at a server must not come to run programs with it. */
+async function requireNoVisitors(queries: Queries, id: string): Promise<void> {
+  const token = await queries
+    .selectFrom("preview_tokens")
+    .innerJoin("previews", "previews.id", "preview_tokens.preview_id")
+    .select("preview_tokens.name")
+    .where("previews.id", "=", id)
+    .where("previews.port", "<>", sessionPort)
+    .where((where) =>
+      where.or([
+        where("preview_tokens.expires_at", "is", null),
+        where("preview_tokens.expires_at", ">", new Date().toISOString()),
+      ]),
+    )
+    .limit(1)
+    .executeTakeFirst();
+  if (token === undefined) return;
+  throw new AppError(
+    "conflict",
+    `spec.port must not become ${sessionPort} while the preview has tokens: they would open the sandbox API. Revoke them first.`,
+  );
 }
 
 async function removeGone(queries: Queries, { label, sandboxId, name }: PreviewRecord): Promise<void> {

@@ -187,6 +187,37 @@ test("a name follows the rules of names and stays", async () => {
   assert.match(moved.body.message, /metadata\.name/);
 });
 
+test("names with slashes, dots or other bytes in them name nothing", async () => {
+  await create("named", { port: 1 });
+  for (const name of ["named%2F", "named%2f..%2fnamed", "%2E%2E%2Fnamed", "named%00", "__proto__", "NAMED"]) {
+    for (const path of [`${base}/${name}`, `/v0/sandboxes/box%2Fprevious/previews/${name}`]) {
+      assert.equal((await server.call("GET", path)).status, 404, path);
+      assert.equal((await server.call("DELETE", path)).status, 404, path);
+    }
+    assert.equal((await server.call("GET", `${base}/${name}/tokens`)).status, 404, name);
+    assert.equal((await server.call("DELETE", `${base}/named/tokens/${name}`)).status, 404, name);
+  }
+  assert.equal((await server.call("GET", `${base}/named`)).status, 200);
+});
+
+test("a preview whose tokens were given to look at a server does not become one of the sandbox API", async () => {
+  await create("turned", { port: 3000 });
+  const put = (port: number) =>
+    server.call("PUT", `${base}/turned`, { body: { metadata: { name: "turned" }, spec: { port } } });
+  const token = { metadata: { name: "visitor" } };
+  assert.equal((await server.call("POST", `${base}/turned/tokens`, { body: token })).status, 200);
+  const refused = await put(443);
+  assert.equal(refused.status, 409, refused.text);
+  assert.match(refused.body.message, /spec\.port must not become 443 while the preview has tokens/);
+  assert.equal((await put(3001)).status, 200);
+  await server.query("update preview_tokens set expires_at = ? where name = ?", "2020-01-01T00:00:00.000Z", "visitor");
+  assert.equal((await put(443)).status, 200);
+  // Those of a session stay good for whatever less it becomes, and for the session.
+  await server.call("POST", `${base}/turned/tokens`, { body: { metadata: { name: "runner" } } });
+  assert.equal((await put(443)).status, 200);
+  assert.equal((await put(3000)).status, 200);
+});
+
 test("a sandbox that is not there has no previews", async () => {
   for (const sandbox of ["nobody", "Not_A_Name"]) {
     assert.equal((await create("a", { port: 1 }, { sandbox })).status, 404);
