@@ -1,12 +1,15 @@
 // Work inside that takes long: its host hears of it meanwhile, is never kept waiting for ever, and leaves nothing behind when it goes.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdtempDisposable } from "node:fs/promises";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { test } from "node:test";
 import { encodeHello, type Frame, FrameReader, FrameWriter } from "../../src/host/guest/frames.ts";
 import { frameType } from "../../src/host/guest/protocol.ts";
 import { encodeSockets, encodeWalk, encodeWatch } from "../../src/host/guest/tree-messages.ts";
 import { ConnectedTrees } from "../../src/host/guest/trees.ts";
+import type { Change, ChangeKind } from "../../src/sandbox-api/machine.ts";
 import { eventually } from "../eventually.ts";
 import { startFakeGuest } from "./fake-guest.ts";
 import { startGuest } from "./start-guest.ts";
@@ -70,6 +73,41 @@ test("what a walk has found comes at once although it goes on", { timeout: 120_0
     assert.deepEqual(batch, [{ type: "file", path: "a-file" }]);
     break;
   }
+});
+
+test("a tree of thirty thousand directories that is moved out of a watched one is let go of, and what stays is told", {
+  timeout: 120_000,
+}, async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  // In memory: to make and remove so many takes a disk long.
+  await using scratch = await mkdtempDisposable("/dev/shm/catnap-walks-");
+  const watched = join(scratch.path, "watched");
+  for (let index = 0; index < 30_000; index++) {
+    mkdirSync(join(watched, `tree/${index % 30}/${index}`), { recursive: true });
+  }
+  mkdirSync(join(watched, "stays"));
+  const stop = new AbortController();
+  const told: Change[] = [];
+  const changes = await connection.trees.watch(watched, { recursive: true, signal: stop.signal });
+  const ended = (async () => {
+    for await (const batch of changes) told.push(...batch);
+  })();
+  const tells = (kind: ChangeKind, path: string) => () =>
+    assert.ok(told.some((change) => change.kind === kind && change.path === path));
+  renameSync(join(watched, "tree"), join(scratch.path, "moved"));
+  await eventually(tells("rename", "tree"));
+  for (let round = 0; round < 100; round++) writeFileSync(join(scratch.path, `moved/3/3/${round}`), "");
+  writeFileSync(join(watched, "stays/file"), "");
+  // The kernel's queue may have been full of the watches that went: then the host learns that.
+  await eventually(() =>
+    assert.ok(told.some(({ kind, path }) => kind === "overflow" || (kind === "create" && path === "stays/file"))),
+  );
+  writeFileSync(join(watched, "stays/another"), "");
+  await eventually(tells("create", "stays/another"));
+  assert.ok(!told.some(({ path }) => path.startsWith("tree/")));
+  stop.abort();
+  await ended;
 });
 
 const patience = { answerTimeoutMs: 500, walkTimeoutMs: 1_000 };

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import type { Guest, Machine, SocketInfo } from "../../src/sandbox-api/machine.ts";
-import { PortMonitors } from "../../src/sandbox-api/network/port-monitors.ts";
+import { monitorsMax, PortMonitors } from "../../src/sandbox-api/network/port-monitors.ts";
 import { type Certificate, makeCertificate } from "../edge/certificate.ts";
 import { eventually } from "../eventually.ts";
 import { log, stateKey, TestSandbox } from "./harness.ts";
@@ -202,6 +202,29 @@ while True:
   assert.ok(callback.told.length <= 64 * (2 + (performance.now() - beganMs) / 1_000), `${callback.told.length} calls`);
   await sandbox.ask("DELETE", "/process/flapping/kill");
   await eventually(async () => assert.equal((await sandbox.ask("DELETE", path)).status, 422));
+});
+
+test("monitors of processes that end at that moment are let go of, as often as they come", async () => {
+  await using callback = await startCallback(() => 500);
+  for (let round = 0; round < 3; round++) {
+    const name = `dying-${round}`;
+    const command = `for i in $(seq ${monitorsMax}); do sleep 0.$((RANDOM % 9 + 1)) & echo $!; done; wait`;
+    await sandbox.ask("POST", "/process", { json: { name, command: `exec bash -c '${command}'` } });
+    const pids = await eventually(async () => {
+      const { logs } = (await sandbox.ask("GET", `/process/${name}`)).json as { logs: string };
+      const found = logs.match(/\d+/g) ?? [];
+      assert.equal(found.length, monitorsMax);
+      return found;
+    });
+    for (const pid of pids) {
+      const { status } = await sandbox.ask("POST", `/network/process/${pid}/monitor`, {
+        json: { callback: callback.url },
+      });
+      assert.ok(status === 200 || status === 422);
+    }
+    await eventually(() => assert.ok(!existsSync(file())));
+  }
+  assert.equal((await sandbox.ask("GET", "/process")).status, 200);
 });
 
 async function startSecure({ key, cert }: Certificate) {
