@@ -67,8 +67,11 @@ static void check_file_request(uint8_t type, const uint8_t *payload, size_t leng
   struct file_request request;
   if (!decode_file_request(type, payload, length, &request)) return;
   require(request.type == type && request.mode <= 07777);
-  if (type == FRAME_CONNECT) {
+  if (type == FRAME_CONNECT || type == FRAME_CONNECT_TO) {
     require(request.port != 0);
+    if (type == FRAME_CONNECT) return;
+    check_text(request.host, HOST_TEXT_MAX);
+    require(request.host[0] != 0 && strpbrk(request.host, " %/[]@\n") == NULL);
     return;
   }
   if (type == FRAME_SOCKETS) return;
