@@ -6,6 +6,7 @@ import { benchExec } from "./suites/exec.ts";
 import { benchFiles } from "./suites/files.ts";
 import { benchGet } from "./suites/get.ts";
 import { benchParallel } from "./suites/parallel.ts";
+import { benchSearch } from "./suites/search.ts";
 import { benchStore } from "./suites/store.ts";
 import { benchStream } from "./suites/stream.ts";
 import { benchTransfer } from "./suites/transfer.ts";
@@ -19,6 +20,7 @@ const suites: Record<string, () => Promise<Result[]>> = {
   stream: benchStream,
   transfer: benchTransfer,
   files: benchFiles,
+  search: benchSearch,
   get: benchGet,
   store: benchStore,
 };
