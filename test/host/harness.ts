@@ -32,6 +32,7 @@ export type HarnessOptions = {
   faults?: MockFaults;
   guestBinary?: string;
   removeRetryMs?: number;
+  recheckIntervalMs?: number;
   /** Of an earlier host, to adopt what it left. Its owner removes it. */
   dataDir?: string;
 };
@@ -78,7 +79,7 @@ export class HostHarness implements AsyncDisposable {
   /** A daemon comes up on what is in the data directory. */
   async open(): Promise<void> {
     const { dataDir, driver } = this;
-    const { idleTimeoutMs = 60_000, warmInstances = 0, removeRetryMs } = this.#options;
+    const { idleTimeoutMs = 60_000, warmInstances = 0, removeRetryMs, recheckIntervalMs } = this.#options;
     const log = createLogger((process.env.CATNAP_LOG_LEVEL as "debug" | undefined) ?? "silent");
     const settings = { dataDir, idleTimeoutMs, warmInstances, warmImages: [image], processesMax: 64 };
     const config = { ...settings, guestBinary: this.#guestBinary } as HostConfig;
@@ -114,7 +115,14 @@ export class HostHarness implements AsyncDisposable {
       verifyPreviewToken: () => Promise.resolve(false),
       isPlatformCredential: () => false,
     };
-    const edge = createEdge({ directory, host, pathPrefix: "/run", sandboxDomain: "sandboxes.test", log });
+    const edge = createEdge({
+      directory,
+      host,
+      pathPrefix: "/run",
+      sandboxDomain: "sandboxes.test",
+      log,
+      recheckIntervalMs,
+    });
     listener.serve({
       controlPlane: (_, response) => void response.writeHead(501).end(),
       edge,
