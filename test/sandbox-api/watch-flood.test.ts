@@ -1,7 +1,7 @@
 // Watching while very much changes: nothing is lost unsaid, for one watcher, for many, and for one that does not read.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -69,6 +69,25 @@ test("of tens of thousands of changes as fast as they can be made each is told, 
   await eventually(() => assert.ok(isTold(late), `${late.names.size}`), { timeoutMs: 30_000 });
   for (const answer of answers) answer.destroy();
   assert.equal((await sandbox.ask("GET", "/health")).status, 200);
+});
+
+test("what does not fit the kernel's queue while the watcher stands still is told as an overflow", async () => {
+  const directory = join(sandbox.workingDir, "overflowing");
+  mkdirSync(directory);
+  const answer = await watch(directory);
+  const told = collect(answer);
+  const queueMax = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
+  const children = `/proc/${sandbox.guestPid}/task/${sandbox.guestPid}/children`;
+  const workers = readFileSync(children, "utf8").trim().split(" ").map(Number);
+  for (const pid of workers) process.kill(pid, "SIGSTOP");
+  try {
+    await createFiles(directory, queueMax + 1_000);
+  } finally {
+    for (const pid of workers) process.kill(pid, "SIGCONT");
+  }
+  await eventually(() => assert.ok(told.overflows > 0, `${told.names.size} names and no overflow were told`));
+  assert.ok(told.names.size < queueMax + 1_000);
+  answer.destroy();
 });
 
 test("more watchers than there are places are refused, and places come back", async () => {
