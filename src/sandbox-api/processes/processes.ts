@@ -2,14 +2,14 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../../core/errors.ts";
-import { randomToken } from "../../core/ids.ts";
 import type { Logger } from "../../core/log.ts";
 import type { GuestProcess, Machine, ProcessSink } from "../machine.ts";
 import { unknownCause } from "./cause.ts";
 import type { IdempotencyKey } from "./idempotency.ts";
 import { Journal, type JournalState } from "./journal.ts";
 import { listSegments, loadJournal, restoreJournal } from "./journal-load.ts";
-import { isUncertain, Launcher, type Run, sealRun } from "./launch.ts";
+import { isUncertain, Launcher } from "./launch.ts";
+import { newRecord, type StartRequest } from "./new-record.ts";
 import { Process } from "./process.ts";
 import { loadRecords, type ProcessRecord, removeRecord, saveRecord } from "./process-record.ts";
 import { isRunAgain } from "./restart.ts";
@@ -30,20 +30,6 @@ export const processLimits: ProcessLimits = {
 
 /** What followers are still to read may take the journals so many times beyond what they keep otherwise. */
 const unreadFactor = 4;
-
-/** Of a command, how much its record and answers repeat. */
-const commandShownMax = 8_192;
-
-export type StartRequest = Run & {
-  name: string | undefined;
-  command: string;
-  keepAlive: boolean;
-  /** Of a `keepAlive` process; undefined means unlimited. */
-  timeoutMs: number | undefined;
-  stdin?: boolean;
-  /** How often it is run again after a failure; negative means without limit, undefined never. */
-  restartsMax?: number;
-};
 
 /** `isRepeated`: an earlier request with the same key had started it. */
 export type Started = { process: Process; isRepeated: boolean };
@@ -291,47 +277,4 @@ export class Processes implements AsyncDisposable {
     }
     this.#prune();
   }
-}
-
-function newRecord(request: StartRequest, key: IdempotencyKey | undefined, machine: Machine): ProcessRecord {
-  const { name, command, argv, workingDir, environment, keepAlive, timeoutMs, stdin, restartsMax } = request;
-  const startedAtMs = Date.now();
-  const token = randomToken(20);
-  const record: ProcessRecord = {
-    token,
-    name: name ?? `proc-${randomToken(8)}`,
-    command: shorten(command),
-    workingDir,
-    phase: "reserved",
-    status: "running",
-    pid: undefined,
-    startCount: machine.startCount,
-    keepAlive,
-    deadlineMs: keepAlive && timeoutMs !== undefined ? startedAtMs + timeoutMs : undefined,
-    startedAtMs,
-    completedAtMs: undefined,
-    exitCode: undefined,
-    endedBy: undefined,
-    stdin: stdin === true,
-    journal: undefined,
-  };
-  if (key !== undefined) record.idempotency = { key: key.fingerprint, request: key.request };
-  if (restartsMax !== undefined) {
-    record.restarts = {
-      max: restartsMax,
-      count: 0,
-      failuresInRow: 0,
-      runStartedAtMs: startedAtMs,
-      sealedRun: sealRun(machine, token, { argv, workingDir, environment }),
-      marker: "",
-      base: { stdout: 0, stderr: 0 },
-      dueMs: undefined,
-    };
-  }
-  return record;
-}
-
-function shorten(command: string): string {
-  if (command.length <= commandShownMax) return command;
-  return `${command.slice(0, commandShownMax)} [... ${command.length - commandShownMax} more characters ...]`;
 }

@@ -3,7 +3,7 @@ import type { ProcessRequest } from "../../contract/sandbox-api/process.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Machine } from "../machine.ts";
 import { resolvePath } from "../sandbox-path.ts";
-import type { StartRequest } from "./processes.ts";
+import type { StartRequest } from "./new-record.ts";
 
 const keepAliveDefaultSeconds = 600;
 const environmentMaxBytes = 1024 * 1024;
