@@ -20,6 +20,7 @@ import {
   hostBytesMax,
   nameBytesMax,
   operationBytesMax,
+  outputBytesMax,
   ownerBytesMax,
   pathBytesMax,
   requestPayloadMax,
@@ -290,6 +291,7 @@ export function decodeOutput(frame: Frame): OutputMessage {
   const offset = reader.u64();
   const bytes = reader.rest();
   if (bytes.length === 0) throw new GuestProtocolError("an output frame is empty");
+  if (bytes.length > outputBytesMax) throw new GuestProtocolError("an output frame is too long");
   return { stream: number === 1 ? "stdout" : "stderr", offset, bytes };
 }
 

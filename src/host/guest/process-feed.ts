@@ -39,6 +39,7 @@ export class ProcessFeed {
   #first = 0;
   /** Up to where the sink has each stream in safety and the guest does not know it yet. */
   readonly #taken = new Map<OutputStream, number>();
+  #isAcknowledging = false;
   #acknowledging: Promise<void> | undefined;
   #end: ProcessEnd | undefined;
   #running = false;
@@ -115,13 +116,15 @@ export class ProcessFeed {
     to.account(-accountedBytes);
     if (to.stopped.aborted) return;
     this.#taken.set(stream, offset + bytes.length);
-    this.#acknowledging ??= this.#acknowledgeTaken(to).finally(() => {
-      this.#acknowledging = undefined;
-    });
+    if (!this.#isAcknowledging) this.#acknowledging = this.#acknowledgeTaken(to);
   }
 
-  /** Apart from the delivery: what the sink has taken waits in no memory, however long it wants no more. */
+  /**
+   * Apart from the delivery: what the sink has taken waits in no memory, however long it wants no more. Is over in the turn that finds
+   * nothing taken, so that what is taken in the next one begins another: a process would wait for ever for what nobody acknowledges.
+   */
   async #acknowledgeTaken(to: Delivery): Promise<void> {
+    this.#isAcknowledging = true;
     while (this.#taken.size > 0) {
       if (to.sink.pace !== undefined) await this.#insist(to, async () => to.sink.pace?.(this.token));
       if (to.stopped.aborted) return;
@@ -131,6 +134,7 @@ export class ProcessFeed {
       }
       this.#taken.clear();
     }
+    this.#isAcknowledging = false;
   }
 
   /** The first piece joined with those of the same stream that follow it and fit into a slab with it. */

@@ -63,6 +63,8 @@ export const requestPayloadMax = 4 * 1024 * 1024;
 export const dataPayloadMax = 1024 * 1024 * 1024;
 /** Longest payload a host accepts from a guest. */
 export const answerPayloadMax = 64 * 1024 + 64;
+/** Of a stream in one frame. */
+export const outputBytesMax = 64 * 1024;
 /** Unacknowledged bytes of one stream: without agreement, and at most. */
 export const windowBytes = 64 * 1024;
 export const wideWindowBytes = 1024 * 1024;

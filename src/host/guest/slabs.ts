@@ -1,5 +1,6 @@
 // Memory that much output is gathered in, used again: what is taken afresh for every piece costs the collector more than the copying.
 
+/** Holds the output of any frame. */
 export const slabBytes = 64 * 1024;
 /** For what comes while more waits already. */
 export const largeSlabBytes = 256 * 1024;
