@@ -11,7 +11,7 @@
 
 enum { BUFFER_BYTES = 64 * 1024 };
 
-// One direction: bytes read and not yet written; `over` once the end was passed on.
+// One direction: bytes read and not yet written; `over` once the end was passed on; `refused` once they are not taken any more.
 struct direction {
   int from;
   int to;
@@ -19,31 +19,33 @@ struct direction {
   size_t filled;
   bool ended;
   bool over;
+  bool refused;
   uint8_t bytes[BUFFER_BYTES];
 };
 
 static bool is_temporary(int error) { return error == EAGAIN || error == EINTR; }
 
-// Moves what it can without waiting; false when the stream is broken.
-static bool move(struct direction *direction) {
+// Moves what it can without waiting. What is refused is thrown away: a server may answer and be gone while its request still comes,
+// and the answer must arrive.
+static void move(struct direction *direction) {
   if (!direction->ended && direction->at == direction->filled) {
     ssize_t got = recv(direction->from, direction->bytes, BUFFER_BYTES, MSG_DONTWAIT);
-    if (got < 0 && !is_temporary(errno)) return false;
     direction->at = 0;
     direction->filled = got > 0 ? (size_t)got : 0;
-    direction->ended = got == 0;
+    direction->ended = got == 0 || (got < 0 && !is_temporary(errno));
   }
-  while (direction->at < direction->filled) {
+  while (direction->at < direction->filled && !direction->refused) {
     ssize_t sent = send(direction->to, direction->bytes + direction->at, direction->filled - direction->at,
                         MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0) return is_temporary(errno);
-    direction->at += (size_t)sent;
+    if (sent < 0 && is_temporary(errno)) return;
+    if (sent < 0) direction->refused = true;
+    else direction->at += (size_t)sent;
   }
+  if (direction->refused) direction->at = direction->filled;
   if (direction->ended && !direction->over) {
     shutdown(direction->to, SHUT_WR);
     direction->over = true;
   }
-  return true;
 }
 
 static bool is_full(const struct direction *direction) { return direction->at < direction->filled; }
@@ -61,7 +63,7 @@ static void carry(int fd) {
   int host = link_descriptor();
   inward.from = outward.to = host;
   inward.to = outward.from = fd;
-  while (!inward.over || !outward.over) {
+  while (!outward.refused && (!inward.over || !outward.over)) {
     short host_events = wanted_events(&inward, &outward);
     short port_events = wanted_events(&outward, &inward);
     // A hang-up is reported even when nothing is waited for: then the descriptor is left out, or the loop would spin. The host's
@@ -71,7 +73,8 @@ static void carry(int fd) {
         {.fd = port_events == 0 ? -1 : fd, .events = port_events},
     };
     if (poll(polled, 2, -1) < 0 && errno != EINTR) break;
-    if (!move(&inward) || !move(&outward)) break;
+    move(&inward);
+    move(&outward);
     if ((polled[0].revents & POLLHUP) != 0 && inward.over) break;
   }
 }
