@@ -15,7 +15,8 @@ if (testsOnPostgres && process.env[serverUrlSetting] === undefined) {
   const server = await startPostgres();
   // Also for processes that the file's tests start.
   process.env[serverUrlSetting] = server.urlOf("postgres");
-  after(() => server[Symbol.asyncDispose]());
+  // Hooks run in the order they came: the file's own, which stop what uses this server, come before.
+  setImmediate(() => after(() => server[Symbol.asyncDispose]()));
 }
 
 function serverUrl(): string {
