@@ -109,6 +109,25 @@ test("what is told twice is written once, and acknowledged only when the first t
   await journal.close();
 });
 
+test("what cannot be written before the journal is closed is refused to everybody who told it, and so is what came after", async () => {
+  const place = join(directory, "gone");
+  const journal = openJournal(mkdtempSync(place));
+  rmSync(journal.directory, { recursive: true });
+  const told = [
+    journal.append("stdout", 0, Buffer.from("first")),
+    journal.append("stdout", 0, Buffer.from("first")),
+    journal.append("stdout", 5, Buffer.from("second")),
+    journal.flush(),
+  ];
+  const [outcomes] = await Promise.all([Promise.allSettled(told), journal.close()]);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ["rejected", "rejected", "rejected", "rejected"],
+  );
+  await assert.rejects(journal.flush(), /closed/);
+  assert.deepEqual(journal.written, { stdout: 0, stderr: 0 });
+});
+
 test("it keeps the newest segments, and a restart still knows every length", async () => {
   const journal = openJournal();
   await journal.append("stderr", 0, Buffer.from("early"));

@@ -63,6 +63,8 @@ export class Journal {
   #writing: Promise<void> | undefined;
   #file: number | undefined;
   #closed = false;
+  /** Why what was appended last never got into a file. */
+  #failure: unknown;
   #marks: Mark[] = [];
 
   constructor(
@@ -116,9 +118,10 @@ export class Journal {
     });
   }
 
-  /** Resolves when everything appended so far is in files. */
-  flush(): Promise<void> {
-    return this.#writing ?? Promise.resolve();
+  /** Resolves when everything appended so far is in files, rejects when it was closed before. */
+  async flush(): Promise<void> {
+    await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   /** Writes what is pending and gives the descriptor back; readers keep working. */
@@ -162,8 +165,9 @@ export class Journal {
   async #drain(): Promise<void> {
     while (this.#pending.length > 0) {
       const batch = this.#takeBatch();
-      const failure = await this.#writeUntilDone(batch);
-      for (const { settle } of batch) settle?.(failure);
+      // What comes after bytes that are not there must not be there either.
+      this.#failure ??= await this.#writeUntilDone(batch);
+      for (const { settle } of batch) settle?.(this.#failure);
       this.changed();
     }
     this.#writing = undefined;
