@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { readdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
 import { startGuest } from "./start-guest.ts";
@@ -82,6 +83,23 @@ test("a body that is not read to its end leaves no worker behind", async () => {
   await eventually(() => assert.deepEqual(workersOf(guest.pid), []));
   assert.equal((await readAll(files, path)).length, 8 * 1024 * 1024);
   assert.equal((await readAll(files, path, { offset: 5, length: 3 })).length, 3);
+});
+
+test("kept workers and everything one host has under way are fewer than the guest allows", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  const { files, trees } = connection;
+  await Promise.all(Array.from({ length: 40 }, () => files.stat("/")));
+  const stop = new AbortController();
+  const bodies = Array.from({ length: 96 }, () => new Readable({ read: () => undefined }));
+  const written = bodies.map((body, index) =>
+    files.write(join(guest.dir, String(index)), body, { signal: stop.signal }).catch((error: unknown) => error),
+  );
+  const watched = Array.from({ length: 20 }, () => trees.watch("/", { recursive: false, signal: stop.signal }));
+  await Promise.all(watched);
+  for (const body of bodies) body.push(null);
+  for (const result of await Promise.all(written)) assert.ok(!(result instanceof Error), String(result));
+  stop.abort();
 });
 
 test("workers end with the connection they serve", async () => {

@@ -229,6 +229,47 @@ test("a list without end is cut off", async () => {
   assert.match(await lost.promise, /longer than was allowed/);
 });
 
+test("a list that says nothing again and again loses the guest, and one that never ends is left", async (context) => {
+  const one = attributesOf("entry").frame(frameType.entries, 0);
+  const nothing = emptyFrame(frameType.entries);
+  const now = performance.now.bind(performance);
+  let passedMs = 0;
+  context.mock.method(performance, "now", () => now() + passedMs);
+  const answers = [
+    () => [nothing, emptyFrame(frameType.done)],
+    () => {
+      passedMs += 11 * 60_000;
+      return [one];
+    },
+    () => [nothing, nothing],
+  ];
+  await using fake = await startFakeGuest({
+    onWorker: (socket) => void socket.write(Buffer.concat(answers.shift()!())),
+  });
+  const lost = Promise.withResolvers<string>();
+  await using connection = await fake.open({ onLost: lost.resolve });
+  assert.deepEqual(await connection.files.list("/"), []);
+  await assert.rejects(connection.files.list("/"), { code: "timeout" });
+  await assert.rejects(connection.files.list("/"), { code: "upstream_failed" });
+  assert.match(await lost.promise, /empty frame/);
+});
+
+test("a write that is never answered has an end", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  for (const [bytes, limitMs] of [
+    [1, 30_000],
+    [1024 * 1024, 600_000],
+  ] as const) {
+    const asked = Promise.withResolvers<void>();
+    await using fake = await startFakeGuest({ onWorker: () => asked.resolve() });
+    await using connection = await fake.open();
+    const written = assert.rejects(connection.files.write("/file", Buffer.alloc(bytes)), { code: "timeout" });
+    await asked.promise;
+    context.mock.timers.tick(limitMs);
+    await written;
+  }
+});
+
 test("a body longer than promised is cut, and a shorter one fails", async () => {
   const body = (length: number): Buffer => attributesOf("file", new FrameWriter().u64(length)).frame(frameType.body, 0);
   const answers = [

@@ -29,9 +29,9 @@ const answerTimeoutMs = 30_000;
 const longTimeoutMs = 10 * 60_000;
 /** Entries of a directory that are kept in memory at most, whatever a caller allows. */
 const entriesLimit = 100_000;
-/** Fewer than the guest's own limit, so that one host does not meet it. */
+/** With the workers that are kept and those for trees fewer than the guest's own limit, so that one host does not meet it. */
 const slotLimits = {
-  slots: 96,
+  slots: 80,
   waitingMax: 1024,
   waitMs: 30_000,
   refusal: "Too many file operations are under way in this sandbox.",
@@ -67,11 +67,16 @@ export class ConnectedFiles implements GuestFiles {
     const request = encodeList(path, Math.min(entriesMax, entriesLimit));
     return this.#exchange(request, async (link) => {
       const entries: FileInfo[] = [];
-      for (;;) {
-        const frame = await this.#next(link, call, { timeoutMs: answerTimeoutMs });
+      const deadlineMs = performance.now() + longTimeoutMs;
+      for (let isFirst = true; ; isFirst = false) {
+        const timeoutMs = Math.min(answerTimeoutMs, Math.max(1, deadlineMs - performance.now()));
+        const frame = await this.#next(link, call, { timeoutMs });
         if (frame.type === frameType.done) break;
         if (frame.type !== frameType.entries) throw new GuestProtocolError("a list has a frame that is no part of it");
-        entries.push(...decodeEntries(frame));
+        const more = decodeEntries(frame);
+        // An empty directory has one: what is counted by entries could go on for ever with them.
+        if (more.length === 0 && !isFirst) throw new GuestProtocolError("a list has an empty frame");
+        entries.push(...more);
         if (entries.length > entriesLimit) throw new GuestProtocolError("a list is longer than was allowed");
       }
       return entries.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
@@ -111,12 +116,15 @@ export class ConnectedFiles implements GuestFiles {
     const call = { path, what: "Writing a file" };
     const request = encodeWrite(path, mode);
     if (Buffer.isBuffer(body) && body.length <= smallBodyBytes) {
-      return this.#attributes(call, Buffer.concat([request, ...dataFrames(body), endFrame]), { signal });
+      const wait = { timeoutMs: answerTimeoutMs, signal };
+      return this.#attributes(call, Buffer.concat([request, ...dataFrames(body), endFrame]), wait);
     }
     return this.#guarded(async () => {
       using _slot = await this.#slots.take(signal);
       using link = new WorkerLink(this.#workers.askNew(request).socket);
-      const answer = this.#expect(link, call, frameType.attributes, { signal });
+      // How long a stream takes is its reader's affair.
+      const timeoutMs = Buffer.isBuffer(body) ? longTimeoutMs : undefined;
+      const answer = this.#expect(link, call, frameType.attributes, { timeoutMs, signal });
       // When the body fails first, nobody asks for the answer any more.
       answer.catch(() => undefined);
       if (Buffer.isBuffer(body)) {
