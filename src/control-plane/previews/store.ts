@@ -2,7 +2,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { sessionPort } from "../../contract/preview.ts";
 import { AppError } from "../../core/errors.ts";
+import { countRows } from "../db/count-rows.ts";
 import type { Database, Queries } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import { isUniqueViolation } from "../db/unique-violation.ts";
 import { fromRow, type PreviewRecord, toRow } from "./record.ts";
 
@@ -42,18 +44,17 @@ function createChanges(database: Database) {
   const { kysely } = database;
   return {
     /** `replacing`: previews of the workspace that have the name or the address make room. */
-    async insert(record: PreviewRecord, replacing: boolean): Promise<void> {
-      await database.transact((queries) => insert(queries, record, replacing));
-      await database.flush();
-    },
+    insert: (record: PreviewRecord, replacing: boolean): Promise<void> =>
+      database.transactDurably((queries) => insert(queries, record, replacing)),
 
     /** Whether it still had the revision before this one, and so was replaced. */
     async replace(record: PreviewRecord): Promise<boolean> {
       try {
-        const replaced = await database.transact(async (queries) => {
+        return await database.transactDurably(async (queries) => {
+          await lockWorkspace(queries, record.workspaceId);
           await removeGone(queries, record);
           if (record.port === sessionPort) await requireNoVisitors(queries, record.id);
-          return queries
+          const replaced = await queries
             .updateTable("previews")
             .set(toRow(record))
             .where("workspace_id", "=", record.workspaceId)
@@ -61,9 +62,8 @@ function createChanges(database: Database) {
             .where("revision", "=", record.revision - 1)
             .returning("id")
             .executeTakeFirst();
+          return replaced !== undefined;
         });
-        if (replaced !== undefined) await database.flush();
-        return replaced !== undefined;
       } catch (error) {
         if (isUniqueViolation(error)) throw prefixTaken();
         throw error;
@@ -129,6 +129,7 @@ async function removeGone(queries: Queries, { label, sandboxId, name }: PreviewR
 
 async function insert(queries: Queries, record: PreviewRecord, replacing: boolean): Promise<void> {
   const { workspaceId, sandboxId, name, label } = record;
+  await lockWorkspace(queries, workspaceId);
   await removeGone(queries, record);
   const owner = queries.selectFrom("sandboxes").select("id").where("id", "=", sandboxId).where("holds_name", "=", 1);
   if ((await owner.executeTakeFirst()) === undefined) {
@@ -141,12 +142,8 @@ async function insert(queries: Queries, record: PreviewRecord, replacing: boolea
       .where((where) => where.or([where("label", "=", label), where.and({ sandbox_id: sandboxId, name })]))
       .execute();
   }
-  const { count } = await queries
-    .selectFrom("previews")
-    .select((select) => select.fn.countAll<number | string>().as("count"))
-    .where("sandbox_id", "=", sandboxId)
-    .executeTakeFirstOrThrow();
-  if (Number(count) >= previewsPerSandboxMax) {
+  const present = queries.selectFrom("previews").where("sandbox_id", "=", sandboxId);
+  if ((await countRows(present)) >= previewsPerSandboxMax) {
     throw new AppError("invalid_request", `A sandbox has at most ${previewsPerSandboxMax} previews.`, {
       details: { error: "quota_exceeded" },
     });

@@ -1,5 +1,7 @@
 // Queries about the tokens of previews.
+import { countRows } from "../db/count-rows.ts";
 import type { Database } from "../db/database.ts";
+import { lockWorkspace } from "../db/lock-workspace.ts";
 import type { TokenRow } from "./record.ts";
 
 export const tokensPerPreviewMax = 100;
@@ -22,32 +24,26 @@ export function createTokenStore(database: Database) {
     /** Those that have expired make room when there are too many, and for their name. */
     async insert(row: TokenRow): Promise<"inserted" | "name_taken" | "too_many" | "preview_gone"> {
       const { preview_id: previewId, name } = row;
-      const insertion = await database.transact(async (queries) => {
+      return database.transactDurably(async (queries) => {
+        await lockWorkspace(queries, row.workspace_id);
         const preview = queries.selectFrom("previews").select("id").where("id", "=", previewId);
-        if ((await preview.executeTakeFirst()) === undefined) return "preview_gone" as const;
-        const { count } = await queries
-          .selectFrom("preview_tokens")
-          .select((select) => select.fn.countAll<number | string>().as("count"))
-          .where("preview_id", "=", previewId)
-          .executeTakeFirstOrThrow();
+        if ((await preview.executeTakeFirst()) === undefined) return "preview_gone";
         const expired = queries
           .deleteFrom("preview_tokens")
           .where("preview_id", "=", previewId)
           .where("expires_at", "<=", row.created_at);
-        let left = Number(count);
+        let left = await countRows(queries.selectFrom("preview_tokens").where("preview_id", "=", previewId));
         if (left >= tokensPerPreviewMax) left -= (await expired.returning("name").execute()).length;
         else await expired.where("name", "=", name).execute();
-        if (left >= tokensPerPreviewMax) return "too_many" as const;
+        if (left >= tokensPerPreviewMax) return "too_many";
         const inserted = await queries
           .insertInto("preview_tokens")
           .values(row)
           .onConflict((conflict) => conflict.columns(["preview_id", "name"]).doNothing())
           .returning("name")
           .executeTakeFirst();
-        return inserted === undefined ? ("name_taken" as const) : ("inserted" as const);
+        return inserted === undefined ? "name_taken" : "inserted";
       });
-      if (insertion === "inserted") await database.flush();
-      return insertion;
     },
 
     /** By the hash of its value, or by its name. Whether it was there. */

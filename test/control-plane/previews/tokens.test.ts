@@ -131,12 +131,14 @@ test("what is no token, or no end of one, is refused", async () => {
   assert.equal((await server.call("DELETE", `${base}/${"x".repeat(500)}`)).status, 404);
 });
 
-test("a preview has at most 100 tokens, and those that have expired make room", async () => {
+test("a preview has at most 100 tokens, however many are asked for at once, and those that have expired make room", async () => {
   const body = { metadata: { name: "full" }, spec: { port: 1 } };
   await server.call("POST", "/v0/sandboxes/box/previews", { body });
   const tokens = "/v0/sandboxes/box/previews/full/tokens";
   const make = (name: string) => server.call("POST", tokens, { body: { metadata: { name } } });
-  for (let n = 0; n < 100; n++) assert.equal((await make(`t${n}`)).status, 200);
+  for (let n = 0; n < 90; n++) assert.equal((await make(`t${n}`)).status, 200);
+  const together = await Promise.all(Array.from({ length: 30 }, (_, n) => make(`t${90 + n}`)));
+  assert.equal(together.filter(({ status }) => status === 200).length, 10);
   assert.equal((await make("more")).body.error, "quota_exceeded");
   await server.query("update preview_tokens set expires_at = ? where name = ?", "2020-01-01T00:00:00.000Z", "t7");
   assert.equal((await make("more")).status, 200);
