@@ -100,8 +100,10 @@ test("the page is one document that loads nothing, runs its own scripts alone an
     ["same-site", true],
     ["same-origin", false],
     ["none", false],
+    // In the clear, and to another machine, browsers send no such header.
+    [undefined, true],
   ]) {
-    const headers = { "sec-fetch-site": String(site) };
+    const headers: Record<string, string> = site === undefined ? {} : { "sec-fetch-site": String(site) };
     const led = await sandbox.ask("GET", "/terminal?shell=/bin/sh", { headers });
     assert.equal(led.text.includes('<meta name="opened-by"'), isAsked, String(site));
   }

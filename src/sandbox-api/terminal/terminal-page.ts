@@ -17,7 +17,7 @@ const scripts = () => [
 export type Visit = {
   /** What the page's connection needs where browsers send no cookie with it. */
   token: string | undefined;
-  /** A page of elsewhere led here: what it says is to be run is not run unasked. */
+  /** A page of elsewhere led here, or may have: what it says is to be run is not run unasked. */
   isForeign: boolean;
 };
 

@@ -11,7 +11,8 @@ export function registerTerminalRoutes(app: App): void {
     checkEnabled(session);
     const page = await loadTerminalPage();
     const token = exposureOf(request.raw)?.pageToken;
-    const isForeign = /^(?:cross|same)-site$/.test(String(request.headers["sec-fetch-site"]));
+    // In the clear browsers say nothing of it to other machines.
+    const isForeign = !/^(?:none|same-origin)$/.test(String(request.headers["sec-fetch-site"]));
     // By the HTML standard a page that has both an origin of nobody and this policy is not shown.
     if (token === undefined) reply.header("cross-origin-opener-policy", "same-origin");
     return reply

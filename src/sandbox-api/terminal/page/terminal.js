@@ -102,7 +102,7 @@
   const shell = new URLSearchParams(location.search).get("shell");
   if (shell !== null && document.querySelector('meta[name="opened-by"]')) {
     hasEnded = true;
-    say(`Another site wants to run ${shell} here. Press Enter to let it.`);
+    say(`The link that led here wants to run ${shell}. Press Enter to let it.`);
     terminal.focus();
   } else connect();
 })();
