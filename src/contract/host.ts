@@ -56,12 +56,12 @@ export interface Host {
    * or the host cannot be sure that none does; nothing has changed then.
    */
   removeImage(name: string): Promise<"removed" | "in_use" | "unknown">;
-  /** Serves a sandbox API request; `request.url` is already relative to the sandbox. Wakes a sleeping instance. */
   /**
    * Seals what the host keeps of instances with the current key and resolves when it would survive a loss of power. `unreadable` are
    * instances whose record it cannot open or read.
    */
   resealInstances(signal: AbortSignal): Promise<{ resealed: number; unreadable: number }>;
+  /** Serves a sandbox API request; `request.url` is already relative to the sandbox. Wakes a sleeping instance. */
   handle(instanceId: string, request: IncomingMessage, response: ServerResponse): void;
   upgrade(instanceId: string, request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }

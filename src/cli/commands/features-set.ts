@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { type FeatureEntry, type FeatureSetting, resetFeature, setFeature } from "../../contract/operator/features.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 import { addOperatorOptions, connectOperator, type OperatorOptions } from "../http/operator-client.ts";
 import { addWorkspaceOption, type WorkspaceOption, workspaceOf } from "../workspace-option.ts";
 
@@ -49,7 +50,7 @@ async function set(context: CliContext, featureKey: string, body: FeatureSetting
 
 function report(context: CliContext, { json }: Options, entry: FeatureEntry): void {
   const text = `${entry.name} is ${entry.enabled ? "on" : "off"} (${entry.source})`;
-  context.stdout.write(`${json === true ? JSON.stringify(entry, undefined, 2) : text}\n`);
+  context.stdout.write(json === true ? formatJson(entry) : `${text}\n`);
 }
 
 function readPayload(text: string): Record<string, unknown> {

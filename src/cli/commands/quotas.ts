@@ -60,7 +60,7 @@ function readType(text: string): QuotaType {
 function report({ stdout }: CliContext, { json }: Options, entry: QuotaEntry): void {
   const { resourceType, value, source } = entry;
   const text = `${resourceType} is ${withUnit(resourceType, value)} (${source})`;
-  stdout.write(`${json === true ? JSON.stringify(entry, undefined, 2) : text}\n`);
+  stdout.write(json === true ? formatJson(entry) : `${text}\n`);
 }
 
 function withUnit(type: QuotaType, value: number): string {

@@ -4,6 +4,7 @@ import { parseDurationMs } from "../../core/duration.ts";
 import { addConnectionOptions, type ConnectionOptions, connect } from "../connection.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
+import { formatJson } from "../format.ts";
 
 type Options = ConnectionOptions & { ttl: string };
 
@@ -32,6 +33,6 @@ Examples:
     const { preview, token } = await connection.platform.openSession(name, new Date(Date.now() + ttlMs).toISOString());
     const url = `${preview.spec.url}/terminal?bl_preview_token=${token}`;
     const answer = { url, preview: preview.metadata.name, expiresAt: preview.spec.expires };
-    context.stdout.write(options.json === true ? `${JSON.stringify(answer, undefined, 2)}\n` : `${url}\n`);
+    context.stdout.write(options.json === true ? formatJson(answer) : `${url}\n`);
   });
 }

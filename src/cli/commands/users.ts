@@ -101,7 +101,7 @@ export function defineUsersCreateKey(command: Command, context: CliContext): voi
       using operator = connectOperator(context, options);
       const body = { workspace, expires_in: expiresIn, name: "made by the operator" };
       const key = await operator.call(createUserKey, { params: { user }, body });
-      context.stdout.write(`${options.json === true ? JSON.stringify(key, undefined, 2) : key.apiKey}\n`);
+      context.stdout.write(options.json === true ? formatJson(key) : `${key.apiKey}\n`);
     });
 }
 
@@ -116,5 +116,5 @@ async function disable(context: CliContext, options: OperatorOptions, user: stri
 }
 
 function report({ stdout }: CliContext, { json }: OperatorOptions, user: OperatorUser, verb: string): void {
-  stdout.write(`${json === true ? JSON.stringify(user, undefined, 2) : `${user.email ?? user.name} is ${verb}`}\n`);
+  stdout.write(json === true ? formatJson(user) : `${user.email ?? user.name} is ${verb}\n`);
 }
