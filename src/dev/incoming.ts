@@ -34,8 +34,8 @@ export function watchAnswer(request: IncomingMessage, response: ServerResponse, 
   response.once("close", () => {
     owed.set(socket, owed.get(socket)! - 1);
     if (request.complete || socket.destroyed) return;
-    const timer = setTimeout(() => socket.destroy(), lateBodyMs);
-    request.once("close", () => clearTimeout(timer));
+    // A request that its reader has left is closed long before its last byte.
+    setTimeout(() => request.complete || socket.destroy(), lateBodyMs).unref();
   });
 }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Agent, createServer as createHttpServer, type IncomingMessage, request } from "node:http";
 import { connect, type IncomingHttpHeaders } from "node:http2";
-import { type AddressInfo, createServer, type Server } from "node:net";
+import { type AddressInfo, connect as connectSocket, createServer, type Server } from "node:net";
 import type { Writable } from "node:stream";
 import { after, before, test } from "node:test";
 import { apiKey, HostHarness } from "../host/harness.ts";
@@ -92,3 +92,35 @@ for (const [what, make] of servers) {
     }
   });
 }
+
+test("what a caller still sends after that is read for a while only", async () => {
+  await using bounded = await HostHarness.start({ lateBodyMs: 200 });
+  await bounded.create("box");
+  const server = createHttpServer((_request, response) => void response.end("early")).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const caller = connectSocket(bounded.port, "127.0.0.1");
+  const drip = setInterval(() => caller.write("1\r\nx\r\n"), 20);
+  try {
+    let received = "";
+    caller
+      .on("error", () => undefined)
+      .on("data", (chunk) => {
+        received += chunk;
+      });
+    const closed = new Promise((resolve, reject) => {
+      caller.once("close", resolve);
+      setTimeout(() => reject(new Error("the body is still read")), 20_000).unref();
+    });
+    const path = `/run/main/sandboxes/box/port/${(server.address() as AddressInfo).port}/x`;
+    caller.write(
+      `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${apiKey}\r\ntransfer-encoding: chunked\r\n\r\n`,
+    );
+    await closed;
+    assert.match(received, /^HTTP\/1\.1 200 [\s\S]*early/);
+  } finally {
+    clearInterval(drip);
+    caller.destroy();
+    server.close();
+    server.closeAllConnections();
+  }
+});

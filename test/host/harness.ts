@@ -8,7 +8,7 @@ import { AppError } from "../../src/core/errors.ts";
 import { randomToken } from "../../src/core/ids.ts";
 import { createLogger } from "../../src/core/log.ts";
 import { SealKeys } from "../../src/core/seal-keys.ts";
-import { openListener } from "../../src/dev/listener.ts";
+import { listenerLimits, openListener } from "../../src/dev/listener.ts";
 import { createEdge } from "../../src/edge/server.ts";
 import type { HostConfig } from "../../src/host/config.ts";
 import { openHost, type RunningHost } from "../../src/host/context.ts";
@@ -33,6 +33,7 @@ export type HarnessOptions = {
   guestBinary?: string;
   removeRetryMs?: number;
   recheckIntervalMs?: number;
+  lateBodyMs?: number;
   /** Of an earlier host, to adopt what it left. Its owner removes it. */
   dataDir?: string;
 };
@@ -80,11 +81,12 @@ export class HostHarness implements AsyncDisposable {
   async open(): Promise<void> {
     const { dataDir, driver } = this;
     const { idleTimeoutMs = 60_000, warmInstances = 0, removeRetryMs, recheckIntervalMs } = this.#options;
+    const { lateBodyMs = listenerLimits.lateBodyMs } = this.#options;
     const log = createLogger((process.env.CATNAP_LOG_LEVEL as "debug" | undefined) ?? "silent");
     const settings = { dataDir, idleTimeoutMs, warmInstances, warmImages: [image], processesMax: 64 };
     const config = { ...settings, guestBinary: this.#guestBinary } as HostConfig;
     await using opened = new AsyncDisposableStack();
-    const listener = opened.use(await openListener("127.0.0.1:0"));
+    const listener = opened.use(await openListener("127.0.0.1:0", { ...listenerLimits, lateBodyMs }));
     const sandboxApi = opened.use(
       createSandboxApi({
         log,
