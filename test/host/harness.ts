@@ -94,6 +94,8 @@ export class HostHarness implements AsyncDisposable {
         commit: "c0ffee",
         startedAt: new Date(),
         inits: shippedInit(this.#guestBinary),
+        // Its guests are plain processes, whose /tmp is this machine's.
+        multipartRoot: join(dataDir, "multipart-uploads"),
       }),
     );
     const sealKey = new SealKeys({ path: join(dataDir, "seal.key") }).key;
