@@ -6,6 +6,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
 import { eventually } from "../eventually.ts";
 import { startGuest } from "./start-guest.ts";
@@ -100,6 +101,21 @@ test("kept workers and everything one host has under way are fewer than the gues
   for (const body of bodies) body.push(null);
   for (const result of await Promise.all(written)) assert.ok(!(result instanceof Error), String(result));
   stop.abort();
+});
+
+test("a body that fails while nobody reads it yet fails whoever reads it", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  const path = join(guest.dir, "large");
+  writeFileSync(path, Buffer.alloc(8 * 1024 * 1024, 1));
+  const { body } = await connection.files.read(path);
+  for (const pid of workersOf(guest.pid)) process.kill(pid, "SIGKILL");
+  body.read(0);
+  await eventually(() => {
+    body.read();
+    assert.ok(body.errored);
+  });
+  await assert.rejects(buffer(body), /became shorter/);
 });
 
 test("workers end with the connection they serve", async () => {

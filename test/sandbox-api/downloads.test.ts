@@ -1,11 +1,18 @@
 // Downloads of files over HTTP: which answer is raw, ranges, versions, HEAD.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { appendFileSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import type { FileWithContent } from "../../src/contract/sandbox-api/filesystem.ts";
+import { fileWithContent } from "../../src/sandbox-api/files/file-answer.ts";
+import type { FileInfo } from "../../src/sandbox-api/machine.ts";
+import { eventually } from "../eventually.ts";
+import { sendCut } from "./cut-request.ts";
 import { TestSandbox } from "./harness.ts";
 
 let sandbox: TestSandbox;
@@ -157,4 +164,42 @@ test("of a huge sparse file any range can be had", async () => {
   const first = await sandbox.ask("GET", "/filesystem/sparse?download=true", { headers: { range: "bytes=0-4" } });
   assert.equal(first.text, "begin");
   assert.equal((await sandbox.ask("GET", "/filesystem/sparse")).status, 422);
+});
+
+const tenBytes: FileInfo = {
+  type: "file",
+  name: "x",
+  mode: 0o644,
+  uid: 0,
+  gid: 0,
+  owner: "root",
+  group: "root",
+  sizeBytes: 10,
+  modifiedAtMs: 0,
+};
+
+test("an answer that is given up before it was begun gives up the file", async () => {
+  const body = new PassThrough();
+  fileWithContent("/x", tenBytes, body).destroy();
+  await eventually(() => assert.ok(body.destroyed));
+});
+
+test("an answer whose file ends early fails, before it was begun too", async () => {
+  for (const hasBegun of [true, false]) {
+    const body = new PassThrough();
+    const answer = fileWithContent("/x", tenBytes, body);
+    if (hasBegun) answer.resume();
+    body.destroy(new Error("it ended"));
+    await assert.rejects(once(answer, "close"), /it ended/);
+  }
+});
+
+test("clients that leave before they are answered leave no file open", async () => {
+  writeFileSync(work("large.txt"), Buffer.alloc(1024 * 1024, "a"));
+  // More than can be open at once.
+  for (let count = 0; count < 150; count += 1) {
+    const outcome = await sendCut(sandbox.port, { method: "GET", path: "/filesystem/large.txt" }, "waiting");
+    assert.notEqual(outcome.kind, "broken");
+  }
+  await eventually(() => assert.throws(() => execFileSync("ps", ["--ppid", String(sandbox.guestPid)])));
 });

@@ -31,6 +31,8 @@ export class FileBody extends Readable {
     this.#onWhole = onWhole;
     this.#onClosed = onClosed;
     this.#leftBytes = lengthBytes;
+    // It may fail before anybody reads it; whoever does is told then.
+    this.on("error", () => undefined);
     // Of a small file everything may be here already.
     if (first.length < lengthBytes) {
       socket

@@ -1,6 +1,6 @@
 // How files and directories are answered as JSON.
 import { posix } from "node:path";
-import { Readable } from "node:stream";
+import { pipeline, type Readable, Transform } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import {
   type Directory,
@@ -51,14 +51,17 @@ export function fileWithText(path: string, info: FileInfo, bytes: Buffer): FileW
 
 /** FileWithContent as JSON text, encoded piece by piece so that no file stands whole in memory. Bytes that are not UTF-8 become U+FFFD. */
 export function fileWithContent(path: string, info: FileInfo, body: Readable): Readable {
-  const head = JSON.stringify(fileAnswer(path, "", info));
-  async function* encode(): AsyncGenerator<string> {
-    const decoder = new StringDecoder("utf8");
-    yield `${head.slice(0, -1)},"content":"`;
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      yield JSON.stringify(decoder.write(chunk)).slice(1, -1);
-    }
-    yield `${JSON.stringify(decoder.end()).slice(1, -1)}"}`;
-  }
-  return Readable.from(encode(), { objectMode: false });
+  const decoder = new StringDecoder("utf8");
+  const text = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      done(null, JSON.stringify(decoder.write(chunk)).slice(1, -1));
+    },
+    flush(done) {
+      done(null, `${JSON.stringify(decoder.end()).slice(1, -1)}"}`);
+    },
+  });
+  text.push(`${JSON.stringify(fileAnswer(path, "", info)).slice(0, -1)},"content":"`);
+  // Whichever ends early ends the other, also before anything was read: a body left open keeps its worker.
+  pipeline(body, text, () => undefined);
+  return text;
 }
