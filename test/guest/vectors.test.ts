@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import * as fileMessages from "../../src/host/guest/file-messages.ts";
 import { encodeHello, type Frame, FrameReader, frameHeader } from "../../src/host/guest/frames.ts";
 import { GuestProtocolError } from "../../src/host/guest/guest-errors.ts";
 import * as messages from "../../src/host/guest/messages.ts";
@@ -68,25 +69,25 @@ function encodeByHost(value: Value): Buffer {
     case frameType.upgrade:
       return messages.encodeUpgrade(channel, Buffer.alloc(value.size as number)).subarray(17);
     case frameType.setMode:
-      return messages.encodeSetMode(path, mode!);
+      return fileMessages.encodeSetMode(path, mode!);
     case frameType.stat:
-      return messages.encodeStat(path);
+      return fileMessages.encodeStat(path);
     case frameType.list:
-      return messages.encodeList(path, value.entriesMax as number);
+      return fileMessages.encodeList(path, value.entriesMax as number);
     case frameType.read:
-      return messages.encodeRead(path, value.offset as number, value.length as number | undefined);
+      return fileMessages.encodeRead(path, value.offset as number, value.length as number | undefined);
     case frameType.write:
-      return messages.encodeWrite(path, mode);
+      return fileMessages.encodeWrite(path, mode);
     case frameType.data: {
       const bytes = Buffer.from(value.bytes as string);
       return Buffer.concat([frameHeader(frameType.data, 0, bytes.length), bytes]);
     }
     case frameType.makeDirectory:
-      return messages.encodeMakeDirectory(path, mode);
+      return fileMessages.encodeMakeDirectory(path, mode);
     case frameType.remove:
-      return messages.encodeRemove(path, value.recursive as boolean);
+      return fileMessages.encodeRemove(path, value.recursive as boolean);
     case frameType.concatenate:
-      return messages.encodeConcatenate(path, value.sources as string[], mode);
+      return fileMessages.encodeConcatenate(path, value.sources as string[], mode);
     case frameType.walk: {
       const { flags, entriesMax, excludeDirs } = value as { flags: number; entriesMax: number; excludeDirs: string[] };
       const options = { files: (flags & 1) > 0, directories: (flags & 2) > 0, skipHidden: (flags & 4) > 0 };
@@ -128,11 +129,11 @@ function decodeByHost(frame: Frame): Value {
     case frameType.exit:
       return { ...head, end: messages.decodeExit(frame) };
     case frameType.attributes:
-      return { ...head, info: messages.decodeAttributes(frame) };
+      return { ...head, info: fileMessages.decodeAttributes(frame) };
     case frameType.entries:
-      return { ...head, entries: messages.decodeEntries(frame) };
+      return { ...head, entries: fileMessages.decodeEntries(frame) };
     case frameType.body:
-      return { ...head, ...messages.decodeBody(frame) };
+      return { ...head, ...fileMessages.decodeBody(frame) };
     case frameType.found:
       return { ...head, found: treeMessages.decodeFound(frame) };
     case frameType.changes:

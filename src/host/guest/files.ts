@@ -2,15 +2,10 @@
 import type { Readable } from "node:stream";
 import type { FileInfo, GuestFiles } from "../../sandbox-api/machine.ts";
 import { FileBody } from "./file-body.ts";
-import { dataFrames, endFrame, sendBody } from "./file-upload.ts";
-import type { FileWorkers, Worker } from "./file-workers.ts";
-import type { Frame } from "./frames.ts";
-import { fileError, GuestProtocolError } from "./guest-errors.ts";
 import {
   decodeAttributes,
   decodeBody,
   decodeEntries,
-  decodeFailed,
   encodeConcatenate,
   encodeList,
   encodeMakeDirectory,
@@ -19,7 +14,12 @@ import {
   encodeSetMode,
   encodeStat,
   encodeWrite,
-} from "./messages.ts";
+} from "./file-messages.ts";
+import { dataFrames, endFrame, sendBody } from "./file-upload.ts";
+import type { FileWorkers, Worker } from "./file-workers.ts";
+import type { Frame } from "./frames.ts";
+import { fileError, GuestProtocolError } from "./guest-errors.ts";
+import { decodeFailed } from "./messages.ts";
 import { type Ability, frameType } from "./protocol.ts";
 import { Slots } from "./slots.ts";
 import { unintelligible, type Wait, WorkerLink } from "./worker-link.ts";
