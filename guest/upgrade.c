@@ -190,8 +190,8 @@ void upgrade_cancel(void) {
   answer_due = is_settling = false;
   output_narrow(false);
   if (trial.pid != 0) {
-    // Reaped later as a child of nobody's.
-    kill(trial.pid, SIGKILL);
+    // Reaped later as a child of nobody's. Once it was, its number may be another's.
+    if (!trial.ended) kill(trial.pid, SIGKILL);
     end_trial();
   }
   drop_binary();
