@@ -223,6 +223,21 @@ test("an address is free, a catnap's or another program's", async () => {
   assert.equal(await addressUser("192.0.2.1", port), "foreign");
 });
 
+test("a program whose answer has no end is another program's", { timeout: 60_000 }, async () => {
+  const { addressUser } = createProbes({}, 0);
+  const server = createServer((_, response) => {
+    response.writeHead(401);
+    const drip = setInterval(() => response.write("x"), 100);
+    response.on("close", () => clearInterval(drip));
+  }).listen(0, "127.0.0.1");
+  try {
+    await once(server, "listening");
+    assert.equal(await addressUser("127.0.0.1", (server.address() as AddressInfo).port), "other");
+  } finally {
+    server.close();
+  }
+});
+
 test("a catnap that answers with TLS is known, whoever has signed its certificate", async () => {
   const { addressUser } = createProbes({}, 0);
   const server = createTlsServer(makeCertificate(), (_, response) => {

@@ -96,11 +96,13 @@ async function addressUser(host: string, port: number): Promise<AddressUser> {
 
 /** A catnap is known by the way it refuses a request without a key, in the clear or, when it has a certificate, over TLS. */
 async function whoAnswers(host: string, port: number): Promise<AddressUser> {
-  const asked = { host, port, path: "/v0/sandboxes", timeout: answerTimeoutMs, agent: false };
+  // Of the whole answer: a program that says a little now and then would be waited for without end.
+  const signal = (): AbortSignal => AbortSignal.timeout(answerTimeoutMs);
+  const asked = { host, port, path: "/v0/sandboxes", agent: false };
   const isCatnap =
-    (await refusesLikeCatnap(request(asked))) ||
+    (await refusesLikeCatnap(request({ ...asked, signal: signal() }))) ||
     // Whoever it is, nothing is said to it that is a secret.
-    (await refusesLikeCatnap(requestOverTls({ ...asked, rejectUnauthorized: false })));
+    (await refusesLikeCatnap(requestOverTls({ ...asked, signal: signal(), rejectUnauthorized: false })));
   return isCatnap ? "catnap" : "other";
 }
 
@@ -114,7 +116,6 @@ function refusesLikeCatnap(asked: ClientRequest): Promise<boolean> {
       });
       response.on("close", () => resolve(response.statusCode === 401 && isErrorBody(text)));
     });
-    asked.on("timeout", () => asked.destroy());
     asked.on("error", () => resolve(false));
     asked.end();
   });
