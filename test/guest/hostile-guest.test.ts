@@ -204,6 +204,28 @@ test("a worker that dies, before or within its answer, fails the one call", asyn
   assert.equal((await connection.files.stat("/file")).name, "file");
 });
 
+test("what a kept worker did not begin to answer is asked once more, and nothing else is", async () => {
+  for (const [begunBytes, requests] of [
+    [0, 3],
+    [3, 2],
+    [20, 2],
+  ] as const) {
+    let asked = 0;
+    await using fake = await startFakeGuest({
+      hello: Buffer.from("CATN\x01\x00\x01\x04"),
+      onWorker(socket) {
+        asked += 1;
+        if (asked === 2) socket.end(file.subarray(0, begunBytes));
+        else socket.write(file);
+      },
+    });
+    await using connection = await fake.open({ onLost: (reason) => assert.fail(reason) });
+    await connection.files.setMode("/file", 0o600);
+    const [second] = await Promise.allSettled([connection.files.setMode("/file", 0o644)]);
+    assert.deepEqual([second.status, asked], [begunBytes === 0 ? "fulfilled" : "rejected", requests]);
+  }
+});
+
 test("an errno without a name is still an error", async () => {
   await using fake = await startFakeGuest({ onWorker: (socket) => void socket.end(failedWith(4_000)) });
   await using connection = await fake.open();

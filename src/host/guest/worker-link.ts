@@ -13,7 +13,7 @@ export class WorkerLink implements Disposable {
   readonly #reader = new FrameReader(answerPayloadMax);
   #waiting: Deferred<Frame> | undefined;
   #failure: unknown;
-  #hasAnswered = false;
+  #hasBegun = false;
   readonly #onReadable = (): void => this.#read();
   readonly #onEnd = (): void => this.#fail(unavailable("it closed the connection before it answered"));
   readonly #onError = (error: Error): void => this.#fail(unavailable("the connection failed", error));
@@ -51,9 +51,9 @@ export class WorkerLink implements Disposable {
     return { socket: this.socket, rest: this.#reader.takeRest() };
   }
 
-  /** The worker went away before the first frame of its answer. */
+  /** The worker went away before the first byte of its answer. */
   get isUnheard(): boolean {
-    return this.#failure !== undefined && !this.#hasAnswered;
+    return this.#failure !== undefined && !this.#hasBegun;
   }
 
   [Symbol.dispose](): void {
@@ -64,6 +64,7 @@ export class WorkerLink implements Disposable {
     if (this.#waiting === undefined) return;
     const piece = this.socket.read() as Buffer | null;
     if (piece === null) return;
+    this.#hasBegun = true;
     this.#reader.push(piece);
     this.#settle();
   }
@@ -73,7 +74,6 @@ export class WorkerLink implements Disposable {
     if (waiting === undefined) return;
     try {
       const frame = this.#reader.next();
-      this.#hasAnswered ||= frame !== undefined;
       if (frame !== undefined) this.#deliver(waiting, frame);
       else if (this.#failure !== undefined) waiting.reject(this.#failure);
       else this.#continue();
