@@ -92,6 +92,27 @@ test("If-Range lets a range through only for the version that is there", async (
   assert.deepEqual([await ask(etag!), await ask(modified!), await ask('"other"')], [206, 206, 200]);
 });
 
+test("a file that the client has is not sent again, large or small, by GET or HEAD", async () => {
+  for (const sizeBytes of [0, 10, 300_000]) {
+    writeFileSync(work("known.txt"), "x".repeat(sizeBytes));
+    const path = "/filesystem/known.txt?download=true";
+    const { etag } = (await sandbox.ask("GET", path)).headers as { etag: string };
+    for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+      for (const method of ["GET", "HEAD"]) {
+        for (const range of ["bytes=0-1", "bytes=5-"]) {
+          const answer = await sandbox.ask(method, path, { headers: { "if-none-match": known, range } });
+          assert.deepEqual([answer.status, answer.text, answer.headers.etag], [304, "", etag]);
+        }
+      }
+    }
+    const other = await sandbox.ask("GET", path, { headers: { "if-none-match": '"other"' } });
+    assert.deepEqual([other.status, other.text.length], [200, sizeBytes]);
+  }
+  writeFileSync(work("known.txt"), "as JSON");
+  const text = await sandbox.ask("GET", "/filesystem/known.txt", { headers: { "if-none-match": "*" } });
+  assert.equal((text.json as FileWithContent).content, "as JSON");
+});
+
 test("HEAD has the headers of GET and no body", async () => {
   writeFileSync(work("head.txt"), "0123456789");
   const path = "/filesystem/head.txt?download=true";

@@ -1,4 +1,4 @@
-// The `Range` header of a download (RFC 9110, section 14), for one range; several ranges are answered with the whole file.
+// What a download's headers ask for (RFC 9110, sections 13 and 14): one range, and nothing that the client has; several ranges are answered with the whole file.
 
 export type ByteRange = { first: number; last: number };
 
@@ -19,4 +19,10 @@ export function parseRange(header: string | undefined, sizeBytes: number): ByteR
 /** Whether `If-Range` lets the range through: it must name exactly the version the file has now. */
 export function rangeApplies(ifRange: string | undefined, version: { etag: string; lastModified: string }): boolean {
   return ifRange === undefined || ifRange === version.etag || ifRange === version.lastModified;
+}
+
+/** Whether `If-None-Match` has the version; caches on the way may have marked it as a weak one. */
+export function namesVersion(ifNoneMatch: string | undefined, etag: string): boolean {
+  const names = (ifNoneMatch ?? "").split(",").map((name) => name.trim().replace(/^W\//, ""));
+  return names.includes(etag) || names.includes("*");
 }

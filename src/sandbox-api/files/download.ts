@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError } from "../../core/errors.ts";
 import type { Timing } from "../../core/timing.ts";
 import type { FileInfo, GuestFiles } from "../machine.ts";
-import { type ByteRange, parseRange, rangeApplies } from "./byte-range.ts";
+import { type ByteRange, namesVersion, parseRange, rangeApplies } from "./byte-range.ts";
 import { contentDisposition, contentType, fileVersion } from "./content-headers.ts";
 import type { OpenedFile, WholeFile } from "./small-file.ts";
 
@@ -18,12 +18,15 @@ type Download = {
   timing: Timing;
 };
 
-export function sendWhole(reply: FastifyReply, { info, body }: OpenedFile): FastifyReply {
-  return describe(reply, info, undefined).send(body);
+export function sendWhole(request: FastifyRequest, reply: FastifyReply, { info, body }: OpenedFile): FastifyReply {
+  if (!isKnown(request, info)) return describe(reply, info, undefined).send(body);
+  body.destroy();
+  return sendUnchanged(reply, info);
 }
 
 /** A file that was read already: ranges are of what was read. */
 export function sendBytes(request: FastifyRequest, reply: FastifyReply, { info, bytes }: WholeFile): FastifyReply {
+  if (isKnown(request, info)) return sendUnchanged(reply, info);
   const range = satisfiableRange(request, reply, info);
   const answer = describe(reply, info, range);
   if (request.method === "HEAD") return answer.send();
@@ -35,6 +38,7 @@ export async function sendDownload(download: Download): Promise<FastifyReply> {
   let { info } = download;
   for (let attempt = 1; ; attempt += 1) {
     if (info.type !== "file") throw new AppError("unprocessable", `'${path}' is not a regular file.`);
+    if (isKnown(request, info)) return sendUnchanged(reply, info);
     const range = satisfiableRange(request, reply, info);
     if (request.method === "HEAD") return describe(reply, info, range).send();
     const part = range && { offset: range.first, length: range.last - range.first + 1 };
@@ -45,6 +49,16 @@ export async function sendDownload(download: Download): Promise<FastifyReply> {
     info = opened.info;
     if (attempt === openAttempts) throw new AppError("unprocessable", `'${path}' keeps changing while it is read.`);
   }
+}
+
+/** The client has the version there is. */
+function isKnown(request: FastifyRequest, info: FileInfo): boolean {
+  return namesVersion(request.headers["if-none-match"], fileVersion(info).etag);
+}
+
+function sendUnchanged(reply: FastifyReply, info: FileInfo): FastifyReply {
+  const { etag, lastModified } = fileVersion(info);
+  return reply.code(304).header("etag", etag).header("last-modified", lastModified).send();
 }
 
 function satisfiableRange(request: FastifyRequest, reply: FastifyReply, info: FileInfo): ByteRange | undefined {

@@ -103,7 +103,7 @@ async function answerOpened(
     const whole = await timing.measure("guest", () => readSmallFile(session.machine.guest.files, path, opened));
     return asksRaw ? sendBytes(request, reply, whole) : fileWithText(path, whole.info, whole.bytes);
   }
-  if (asksRaw) return sendWhole(reply, opened);
+  if (asksRaw) return sendWhole(request, reply, opened);
   try {
     checkTextSize(opened.info);
   } catch (error) {
