@@ -93,14 +93,15 @@ test("If-Range lets a range through only for the version that is there", async (
 });
 
 test("a file that the client has is not sent again, large or small, by GET or HEAD", async () => {
+  const ranges: Record<string, string>[] = [{}, { range: "bytes=0-1" }];
   for (const sizeBytes of [0, 10, 300_000]) {
     writeFileSync(work("known.txt"), "x".repeat(sizeBytes));
     const path = "/filesystem/known.txt?download=true";
     const { etag } = (await sandbox.ask("GET", path)).headers as { etag: string };
     for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
       for (const method of ["GET", "HEAD"]) {
-        for (const range of ["bytes=0-1", "bytes=5-"]) {
-          const answer = await sandbox.ask(method, path, { headers: { "if-none-match": known, range } });
+        for (const range of ranges) {
+          const answer = await sandbox.ask(method, path, { headers: { "if-none-match": known, ...range } });
           assert.deepEqual([answer.status, answer.text, answer.headers.etag], [304, "", etag]);
         }
       }
