@@ -14,5 +14,7 @@ export function closeSignal(response: ServerResponse, session: SessionContext): 
   response.once("close", onClose);
   session.ended.addEventListener("abort", onEnd, { once: true });
   if (session.ended.aborted) onEnd();
+  // It may have gone while what it asked for was begun: nothing tells that again.
+  if (response.destroyed) onClose();
   return gone.signal;
 }
