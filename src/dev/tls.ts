@@ -1,6 +1,6 @@
 // TLS on the platform's own listener: certificate and key come from two files, which are read again when they are renewed.
 import { createPrivateKey, constants as cryptoConstants, X509Certificate } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats, statSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from "node:fs";
 import type { Socket } from "node:net";
 import { createSecureContext, createServer, type SecureContextOptions, type TLSSocket } from "node:tls";
 import type { Logger } from "../core/log.ts";
@@ -153,9 +153,15 @@ function readBounded(path: string, setting: string): Buffer {
 }
 
 function stampOf({ certPath, keyPath }: TlsFiles): string {
-  return [certPath, keyPath].map((path) => formatStamp(statSync(path, { throwIfNoEntry: false }))).join(", ");
+  return [certPath, keyPath].map(describeFile).join(", ");
 }
 
-function formatStamp(stats: Stats | undefined): string {
-  return stats === undefined ? "missing" : `${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}`;
+function describeFile(path: string): string {
+  try {
+    const { ino, size, mtimeMs, ctimeMs } = statSync(path);
+    return `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
+  } catch (error) {
+    // Reading it will say what is wrong with it.
+    return String((error as NodeJS.ErrnoException).code);
+  }
 }

@@ -1,7 +1,7 @@
 // TLS on the one listener: the same rules as in the clear, certificates that are renewed while it serves, handshakes that never end.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
 import { type RequestOptions, request } from "node:https";
 import { connect as connectSocket, type Socket } from "node:net";
@@ -11,7 +11,7 @@ import { after, afterEach, test } from "node:test";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { createLogger, type Logger } from "../../src/core/log.ts";
 import type { listenerLimits } from "../../src/dev/listener.ts";
-import { openTls, readTlsFiles } from "../../src/dev/tls.ts";
+import { openTls, readTlsFiles, type TlsFiles } from "../../src/dev/tls.ts";
 import { eventually } from "../eventually.ts";
 import { type Certificate, makeCertificate } from "./certificate.ts";
 import { apiKey, startEdge, type TestEdge } from "./harness.ts";
@@ -35,7 +35,7 @@ function keepLog(): { log: Logger; lines: Line[] } {
   return { log, lines };
 }
 
-type Secured = { edge: TestEdge; lines: Line[]; write(certificate: Partial<Certificate>): void };
+type Secured = { edge: TestEdge; lines: Line[]; paths: TlsFiles; write(certificate: Partial<Certificate>): void };
 
 let count = 0;
 function files() {
@@ -58,7 +58,7 @@ async function start(certificate: Certificate, limits: Partial<typeof listenerLi
     () => edge[Symbol.asyncDispose](),
     () => tls[Symbol.asyncDispose](),
   );
-  return { edge, lines, write };
+  return { edge, lines, paths, write };
 }
 
 async function handshake({ edge }: Secured, options: ConnectionOptions): Promise<TLSSocket> {
@@ -157,6 +157,23 @@ for (const [what, change] of broken) {
     });
   });
 }
+
+test("a path that leads nowhere changes nothing but the log, until the file is there", async () => {
+  const first = makeCertificate({ name: "first" });
+  const second = makeCertificate({ name: "second" });
+  const secured = await start(first);
+  const ca = [first.cert, second.cert];
+  const { certPath } = secured.paths;
+  rmSync(certPath);
+  symlinkSync(certPath, certPath);
+  await eventually(() => assert.equal(secured.lines.at(-1)?.level, "error"), { intervalMs: 10 });
+  assert.equal((await handshake(secured, { ca })).getPeerCertificate().subject.CN, "first");
+  rmSync(certPath);
+  secured.write(second);
+  await eventually(async () => {
+    assert.equal((await handshake(secured, { ca })).getPeerCertificate().subject.CN, "second");
+  });
+});
 
 test("files that cannot be used at the start are an error that names the setting", () => {
   const { log, lines } = keepLog();
