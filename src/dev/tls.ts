@@ -54,12 +54,13 @@ export function openTls({ files, log, intervalMs = rereadIntervalMs }: TlsOption
   let inUse = load(files, log);
   let seen = inUse.stamp;
   const renewals = new Set<(context: SecureContextOptions) => void>();
-  const reread = (): Promise<void> => {
+  // Rejects, and does not throw, when the files cannot be looked at: the loop goes on.
+  const reread = async (): Promise<void> => {
     const stamp = stampOf(files);
     const isSettled = stamp === seen;
     seen = stamp;
     // The two files change one after the other: whoever writes them is given until the next look.
-    if (stamp === inUse.stamp || !isSettled) return Promise.resolve();
+    if (stamp === inUse.stamp || !isSettled) return;
     try {
       inUse = load(files, log);
       for (const renew of renewals) renew(inUse.context);
@@ -67,7 +68,6 @@ export function openTls({ files, log, intervalMs = rereadIntervalMs }: TlsOption
       inUse = { ...inUse, stamp };
       log.error({ err: error }, "the renewed TLS certificate cannot be used; the one before it stays in use");
     }
-    return Promise.resolve();
   };
   const loop = startLoop({ name: "TLS certificate", intervalMs, log, work: reread });
   return {
