@@ -37,6 +37,8 @@ async function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, se
   const headers = requestHeaders(request, target.port);
   const deadline = AbortSignal.timeout(agreementTimeoutMs);
   const upstream = await session.machine.guest.connect(target.port, deadline);
+  // A caller who has left does not tell so again.
+  if (socket.destroyed) return void upstream.destroy();
   const close = (): void => {
     upstream.destroy();
     socket.destroy();
