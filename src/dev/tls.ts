@@ -54,7 +54,6 @@ export function openTls({ files, log, intervalMs = rereadIntervalMs }: TlsOption
   let inUse = load(files, log);
   let seen = inUse.stamp;
   const renewals = new Set<(context: SecureContextOptions) => void>();
-  // Rejects, and does not throw, when the files cannot be looked at: the loop goes on.
   const reread = async (): Promise<void> => {
     const stamp = stampOf(files);
     const isSettled = stamp === seen;
