@@ -99,10 +99,11 @@ suite("restarts", () => {
       restartOnFailure: true,
       maxRestarts: -1,
       keepAlive: true,
-      timeout: 2,
+      timeout: 5,
       waitForCompletion: true,
     });
-    assert.ok(ran().length >= 2 && ran().length <= 3);
+    // A pause of a second stands between two of them; a slow machine has fewer.
+    assert.ok(ran().length >= 2 && ran().length <= 6);
     assert.equal(sandbox.awakeCount, 0);
     assert.notEqual(found.status, "completed");
   });
