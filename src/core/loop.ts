@@ -21,7 +21,8 @@ export function startLoop({ name, intervalMs, log, work }: LoopOptions): Loop {
   let next: Promise<void> | undefined;
 
   const runNow = (): Promise<void> => {
-    current = work(stop.signal).finally(() => {
+    // What is thrown before the first await is a failure like any other.
+    current = (async () => work(stop.signal))().finally(() => {
       current = undefined;
     });
     return current;
