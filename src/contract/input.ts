@@ -4,7 +4,15 @@ import { Compile } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
 import { AppError } from "../core/errors.ts";
 
-export type InputPart = "body" | "query" | "params";
+export type InputPart = "body" | "query" | "params" | "arguments";
+
+/** What a part is called as a whole, and what stands before the name of one of its fields. */
+const partNames: Record<InputPart, { whole: string; prefix: string }> = {
+  body: { whole: "the body", prefix: "" },
+  query: { whole: "the query", prefix: "query parameter " },
+  params: { whole: "the path", prefix: "path parameter " },
+  arguments: { whole: "the arguments", prefix: "argument " },
+};
 
 const problemsShownMax = 5;
 /** Keys are the caller's and may be long. */
@@ -31,10 +39,7 @@ export function compileInput<Schema extends TSchema>(
     const input = pick(schema as SchemaNode, value ?? (part === "body" ? undefined : {}));
     if (validator.Check(input)) return input as Static<Schema>;
     if (part === "params") throw new AppError("not_found", "There is nothing at this path.");
-    // A member that a map must not have is reported twice: as a whole by `additionalProperties`, and by this.
-    const errors = validator.Errors(input).filter(({ keyword }) => keyword !== "boolean");
-    const problems = errors.flatMap((error) => describeProblem(error, schema, part));
-    throw new AppError("invalid_request", problems.slice(0, problemsShownMax).join("; "));
+    throw new AppError("invalid_request", describeProblems(validator.Errors(input), schema, part));
   };
 }
 
@@ -90,17 +95,34 @@ function readTexts(schema: SchemaNode, value: unknown): unknown {
   return read;
 }
 
+/** What is wrong with a part of a request, field by field. */
+export function describeProblems(
+  errors: readonly TLocalizedValidationError[],
+  schema: TSchema,
+  part: InputPart,
+): string {
+  return (
+    errors
+      // A member that a map must not have is reported twice: as a whole by `additionalProperties`, and by this.
+      .filter(({ keyword }) => keyword !== "boolean")
+      .flatMap((error) => describeProblem(error, schema, part))
+      .slice(0, problemsShownMax)
+      .join("; ")
+  );
+}
+
 function describeProblem(error: TLocalizedValidationError, schema: TSchema, part: InputPart): string[] {
   const field = nameField(error.instancePath, part);
   if (error.keyword === "required") {
-    const prefix = error.instancePath === "" ? "" : `${field}.`;
-    return error.params.requiredProperties.map((name) => `${prefix}${name} is required`);
+    if (error.instancePath !== "") return error.params.requiredProperties.map((name) => `${field}.${name} is required`);
+    return error.params.requiredProperties.map((name) => `${nameField(`/${name}`, part)} is required`);
   }
   if (error.keyword === "enum") return [`${field} must be one of ${error.params.allowedValues.join(", ")}`];
   if (error.keyword === "minimum" || error.keyword === "maximum") {
     const bound = error.keyword === "minimum" ? "at least" : "at most";
     return [`${field} must be ${bound} ${error.params.limit}`];
   }
+  if (error.keyword === "type") return [`${field} must be ${describeType(error.params.type)}`];
   const rule = findNode(schema, error.schemaPath)?.rule;
   if (rule !== undefined && (error.keyword === "pattern" || error.keyword === "additionalProperties")) {
     return [`${field} must be ${rule}`];
@@ -108,15 +130,23 @@ function describeProblem(error: TLocalizedValidationError, schema: TSchema, part
   return [`${field} ${error.message}`];
 }
 
+function describeType(type: string | readonly string[]): string {
+  return [type]
+    .flat()
+    .map((name) => (name === "null" ? name : `${/^[aeiou]/.test(name) ? "an" : "a"} ${name}`))
+    .join(" or ");
+}
+
 /** `/spec/runtime/envs/0/name` becomes `spec.runtime.envs[0].name`. */
 function nameField(instancePath: string, part: InputPart): string {
-  if (instancePath === "") return part === "body" ? "the body" : "the query";
+  const { whole, prefix } = partNames[part];
+  if (instancePath === "") return whole;
   const path = instancePath
     .slice(1)
     .replaceAll("/", ".")
     .replaceAll(/\.(\d+)(?=\.|$)/g, "[$1]");
   const shown = path.slice(0, fieldShownMax);
-  return part === "query" ? `query parameter ${shown}` : shown;
+  return `${prefix}${shown}`;
 }
 
 function findNode(schema: TSchema, schemaPath: string): SchemaNode | undefined {

@@ -4,6 +4,7 @@ import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import type { Endpoint } from "../contract/endpoint.ts";
+import { describeProblems, type InputPart } from "../contract/input.ts";
 import { AppError } from "../core/errors.ts";
 import { type Timing, timingOf } from "../core/timing.ts";
 import { type SessionContext, sessionOf } from "./session-context.ts";
@@ -38,9 +39,9 @@ export function route<Declared extends Endpoint>(
   handle: (call: Call<Declared>) => unknown,
   { paths = [], bodyMaxBytes, acceptsForm = false, streamsBody = false }: RouteOptions = {},
 ): void {
-  const params = validator("path parameter", declared.params, true);
-  const query = validator("query parameter", declared.query, true);
-  const body = validator("body", declared.body, false);
+  const params = validator("params", declared.params);
+  const query = validator("query", declared.query);
+  const body = validator("body", declared.body);
   for (const url of [declared.path, ...paths]) {
     app.route({
       method: declared.method === "GET" ? ["GET", "HEAD"] : declared.method,
@@ -68,18 +69,13 @@ export function isMultipart(request: FastifyRequest): boolean {
 }
 
 /** Text is converted where a URL carried it; a body must have the right types by itself. */
-function validator(part: string, schema: TSchema | undefined, fromText: boolean): (value: unknown) => unknown {
+function validator(part: InputPart, schema: TSchema | undefined): (value: unknown) => unknown {
   if (schema === undefined) return () => undefined;
   const compiled = Compile(schema);
   return (value) => {
-    const converted = fromText ? Value.Convert(schema, { ...(value as object) }) : withoutNulls(value);
+    const converted = part === "body" ? withoutNulls(value) : Value.Convert(schema, { ...(value as object) });
     if (compiled.Check(converted)) return converted;
-    const [first] = compiled.Errors(converted);
-    const place = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
-    throw new AppError(
-      "invalid_request",
-      `${part}${place === "" ? "" : ` '${place}'`} ${first?.message ?? "is invalid"}`,
-    );
+    throw new AppError("invalid_request", describeProblems(compiled.Errors(converted), schema, part));
   };
 }
 

@@ -114,7 +114,7 @@ test("a grace period is a whole number of seconds up to a day, and none is the d
   allows(runtime("terminationGracePeriodSeconds"), [0, 1, 86_400, null]);
   refuses(runtime("terminationGracePeriodSeconds"), [-1], /must be at least 0$/);
   refuses(runtime("terminationGracePeriodSeconds"), [86_401], /must be at most 86400$/);
-  refuses(runtime("terminationGracePeriodSeconds"), [0.5, "1"], /must be integer$/);
+  refuses(runtime("terminationGracePeriodSeconds"), [0.5, "1"], /must be an integer$/);
   assert.equal(answerTo({ runtime: { terminationGracePeriodSeconds: 0 } }), undefined);
 });
 
@@ -175,7 +175,7 @@ test("domains may have a wildcard in front", () => {
     refuses(toSpec, [[`${"a".repeat(64)}.com`]], /\[0\] must be a domain/);
     refuses(toSpec, [["a.com", "b.com", "A.com"]], /\[2\] must differ from the others: a\.com appears twice$/);
     refuses(toSpec, [[`${domain}abcd`]], /\[0\] must not have more than 253 characters/);
-    refuses(toSpec, ["a.com", { 0: "a.com" }], /must be array$/);
+    refuses(toSpec, ["a.com", { 0: "a.com" }], /must be an array$/);
   }
 });
 

@@ -66,7 +66,7 @@ test("a reference to nothing is refused by the field's name, and so is one of an
     [to("mail", ""), new RegExp(`^${field}\\.valueFrom\\.secretKeyRef\\.key must be`)],
     [to("mail", 5), new RegExp(`^${field}\\.valueFrom\\.secretKeyRef\\.key must be`)],
     [{ name: "A", valueFrom: {} }, new RegExp(`^${field}\\.valueFrom\\.secretKeyRef is required`)],
-    [{ name: "A", valueFrom: "mail" }, new RegExp(`^${field}\\.valueFrom must be object`)],
+    [{ name: "A", valueFrom: "mail" }, new RegExp(`^${field}\\.valueFrom must be an object`)],
     [{ ...to("mail", "CLIENT_SECRET"), value: "v" }, new RegExp(`^${field}\\.value must be absent beside valueFrom`)],
   ];
   for (const [env, message] of refused) {

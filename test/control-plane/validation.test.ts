@@ -64,7 +64,7 @@ test("metadata limits", async () => {
     { metadata: { name: "-a" } },
     /^metadata\.name must be lowercase letters, digits and inner hyphens$/,
   );
-  await refuses(server, { metadata: { name: 7 } }, /^metadata\.name must be string$/);
+  await refuses(server, { metadata: { name: 7 } }, /^metadata\.name must be a string$/);
   await accepts(server, { metadata: { displayName: 'Ünïcödé 🦊 & "quotes"'.padEnd(62, "x") } });
   await accepts(server, { metadata: { displayName: "🦊".repeat(63) } });
   await refuses(
@@ -98,8 +98,8 @@ test("metadata limits", async () => {
     { metadata: { labels: { k: "v".repeat(257) } } },
     /^metadata\.labels\.k must not have more than 256/,
   );
-  await refuses(server, { metadata: { labels: { k: 1 } } }, /^metadata\.labels\.k must be string$/);
-  await refuses(server, { metadata: { labels: [] } }, /^metadata\.labels must be object$/);
+  await refuses(server, { metadata: { labels: { k: 1 } } }, /^metadata\.labels\.k must be a string$/);
+  await refuses(server, { metadata: { labels: [] } }, /^metadata\.labels must be an object$/);
 });
 
 test("memory is a whole number of megabytes between the platform's least and the installation's most", async () => {
@@ -110,8 +110,8 @@ test("memory is a whole number of megabytes between the platform's least and the
   await refuses(server, memory(127), /^spec\.runtime\.memory must be at least 128$/);
   await refuses(server, memory(2049), /^spec\.runtime\.memory must be at most 2048$/);
   await refuses(server, memory(0), /^spec\.runtime\.memory must be/);
-  await refuses(server, memory(512.5), /^spec\.runtime\.memory must be integer$/);
-  await refuses(server, memory("512"), /^spec\.runtime\.memory must be integer$/);
+  await refuses(server, memory(512.5), /^spec\.runtime\.memory must be an integer$/);
+  await refuses(server, memory("512"), /^spec\.runtime\.memory must be an integer$/);
   const { body } = await server.create();
   assert.equal(body.spec.runtime.memory, 2048, "the default does not exceed what is allowed");
 });

@@ -126,7 +126,7 @@ test("what cannot run is an error of the tool", async () => {
   await expectError("processExecute", { command: "" }, /command/);
   await expectError("processExecute", { command: "true", workingDir: "/missing" }, /\/missing.* does not exist/);
   await expectError("processExecute", { command: "true", colour: "red" }, /additional|colour/i);
-  await expectError("processExecute", { command: ["true"] }, /'command'/);
+  await expectError("processExecute", { command: ["true"] }, /^argument command must be a string$/);
   await expectError("processGet", { identifier: "nobody" }, /nobody/);
 });
 

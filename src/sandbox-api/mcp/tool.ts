@@ -2,6 +2,7 @@
 import type { CallToolResult, Tool as ToolDescription } from "@modelcontextprotocol/server";
 import type { Static, TObject } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
+import { describeProblems } from "../../contract/input.ts";
 import { AppError, toAppError } from "../../core/errors.ts";
 import type { SessionContext } from "../session-context.ts";
 
@@ -46,7 +47,7 @@ export function defineTool<Input extends TObject>(parts: ToolParts<Input>): Tool
     async call(given, call) {
       try {
         validator ??= Compile(input);
-        return success(await run(check(validator, given) as Static<Input>, call));
+        return success(await run(check(validator, input, given) as Static<Input>, call));
       } catch (error) {
         return failure(error, name, call.session);
       }
@@ -62,14 +63,11 @@ function asJsonSchema(schema: TObject): JsonSchema {
 }
 
 /** Clients write null for an argument they leave out. */
-function check(validator: Validator, given: unknown): unknown {
+function check(validator: Validator, schema: TObject, given: unknown): unknown {
   const isObject = typeof given === "object" && given !== null && !Array.isArray(given);
   const value = isObject ? Object.fromEntries(Object.entries(given).filter(([, member]) => member !== null)) : given;
   if (validator.Check(value)) return value;
-  const [first] = validator.Errors(value);
-  const place = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
-  const named = place === "" ? "arguments" : `argument '${place.slice(0, 200)}'`;
-  throw new AppError("invalid_request", `${named} ${first?.message ?? "is invalid"}`);
+  throw new AppError("invalid_request", describeProblems(validator.Errors(value), schema, "arguments"));
 }
 
 /** The same twice: as data, and as text for clients that read no data. */

@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import type { WebSocketServer } from "ws";
+import { describeProblems } from "../../contract/input.ts";
 import { TerminalQuery, terminalFrameMaxBytes } from "../../contract/sandbox-api/terminal.ts";
 import { AppError, toAppError } from "../../core/errors.ts";
 import { timingOf } from "../../core/timing.ts";
@@ -67,7 +68,5 @@ function readQuery(url: string): TerminalQuery {
   const parameters = Object.fromEntries(new URL(url, "http://sandbox").searchParams);
   const query: unknown = Value.Convert(TerminalQuery, parameters);
   if (validator.Check(query)) return query;
-  const [first] = validator.Errors(query);
-  const name = first?.instancePath.slice(1) ?? "";
-  throw new AppError("invalid_request", `query parameter '${name}' ${first?.message ?? "is invalid"}`);
+  throw new AppError("invalid_request", describeProblems(validator.Errors(query), TerminalQuery, "query"));
 }

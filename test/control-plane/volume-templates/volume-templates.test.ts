@@ -194,7 +194,7 @@ test("templates and versions are limited; what is there may still be replaced", 
   );
 });
 
-test("a workspace with templates cannot be deleted; those of one that was deleted all the same go with their files", async () => {
+test("a workspace with templates cannot be deleted; without them it can, and their files are gone", async () => {
   await using server = await startServer({ volumeTemplates: { sweepIntervalMs: 10 } });
   assert.equal((await server.call("POST", "/v0/workspaces", { body: { name: "second" } })).status, 200);
   const headers = { "x-blaxel-workspace": "second" };
@@ -206,7 +206,8 @@ test("a workspace with templates cannot be deleted; those of one that was delete
   assert.match(refused.body.message, /1 volumetemplates/);
   const objects = join(server.dataDir, "volume-templates", "objects");
   assert.equal(readdirSync(objects).length, 1);
-  await server.query("update workspaces set deleted_at = '2026-01-01T00:00:00.000Z' where name = 'second'");
+  assert.equal((await server.call("DELETE", `${base}/deps`, { headers })).status, 200);
+  assert.equal((await server.call("DELETE", "/v0/workspaces/second")).status, 200);
   await until("the file is gone", () => readdirSync(objects).length === 0);
   assert.deepEqual(await server.query("select name from volume_templates"), []);
 });
