@@ -30,6 +30,8 @@ const requestsPerAddress = { perSecond: 100, burst: 1_000 };
 /** Of the codes people type there are 25 thousand million; they live ten minutes. */
 const userCodesPerAddress = { perSecond: 0.5, burst: 30 };
 const userCodesOfAll = { perSecond: 5, burst: 100 };
+/** What is longer is none of ours, and is told apart by its beginning only. */
+const deviceCodeMaxLength = 100;
 const pollsPerDevice = { perSecond: 1, burst: 2 };
 
 export function mountOauth(app: FastifyInstance, options: OauthRoutesOptions): void {
@@ -71,15 +73,23 @@ function mountDeviceAuthorization(app: FastifyInstance, { bridge }: OauthRoutesO
 
 function mountTokens(app: FastifyInstance, { bridge, accessTokens, aliases }: OauthRoutesOptions): void {
   const polls = new TokenBuckets(pollsPerDevice);
-  app.post(oauthPaths.token, (request, reply) => {
+  /** Device codes somebody asks about at this moment: a second question would use the code twice, which ends the tokens of both. */
+  const asking = new Set<string>();
+  app.post(oauthPaths.token, async (request, reply) => {
     const parameters = withClient(request, parametersOf(request));
     request.audited = { resource: clientIdOf(request, parameters) ?? null };
-    const deviceCode = single(parameters, "device_code");
-    const polling = single(parameters, "grant_type") === deviceCodeGrant && deviceCode !== undefined;
-    if (polling && polls.take(deviceCode.slice(0, 100)) > 0) {
+    const isPoll = single(parameters, "grant_type") === deviceCodeGrant;
+    const deviceCode = isPoll ? single(parameters, "device_code")?.slice(0, deviceCodeMaxLength) : undefined;
+    if (deviceCode === undefined) return bridge.forward(request, reply, parameters);
+    if (polls.take(deviceCode) > 0 || asking.has(deviceCode)) {
       return sendError(reply, 400, "slow_down", `Wait ${devicePollSeconds} seconds between two questions.`);
     }
-    return bridge.forward(request, reply, parameters);
+    asking.add(deviceCode);
+    try {
+      return await bridge.forward(request, reply, parameters);
+    } finally {
+      asking.delete(deviceCode);
+    }
   });
   // The library knows tokens it has stored; access tokens stand in the request as what they are.
   const aboutToken = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
