@@ -20,12 +20,12 @@ before(async () => {
 });
 after(() => sandbox[Symbol.asyncDispose]());
 
-/** Listens on a port for each file that is there, as long as it is. */
+/** Listens on a port for each file that is there, as long as it is; not for the one a file is written to before it has its name. */
 const listener = `
 import os, socket, sys, time
 open_sockets = {}
 while True:
-    wanted = set(os.listdir(sys.argv[1]))
+    wanted = {name for name in os.listdir(sys.argv[1]) if not name.startswith(".")}
     for name in wanted - set(open_sockets):
         s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); open_sockets[name] = s; print(s.getsockname()[1], flush=True)
     for name in set(open_sockets) - wanted: open_sockets.pop(name).close()
