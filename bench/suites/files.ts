@@ -72,7 +72,7 @@ export async function benchFiles(): Promise<Result[]> {
   const own = await open(platform.url, { authorization: `Bearer ${platform.apiKey}` });
   const plain = await open(bare.url);
   const base = pathOf(sandbox);
-  return smallFiles({ own, plain, prefix: `${base}/filesystem/%2Fsrv%2Fsmall%2F` });
+  return await smallFiles({ own, plain, prefix: `${base}/filesystem/%2Fsrv%2Fsmall%2F` });
 }
 
 async function smallFiles(parts: { own: Connection[]; plain: Connection[]; prefix: string }): Promise<Result[]> {

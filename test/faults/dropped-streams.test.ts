@@ -78,7 +78,10 @@ const kinds: Record<string, (share: number, index: number) => Promise<void>> = {
   "a wait for the end": async (share, index) => {
     const opened = sandbox.open("POST", "/process", { headers: { "content-type": "application/json" } });
     const command = `sleep 0.2; echo 3000 > /tmp/done/waited-${index}`;
-    opened.end(JSON.stringify({ name: `waited-${index}`, command, waitForCompletion: true }));
+    const name = `waited-${index}`;
+    opened.end(JSON.stringify({ name, command, waitForCompletion: true }));
+    // A client that leaves before its request has arrived begins nothing.
+    await eventually(() => sandbox.call("GET", `/process/${name}`), { intervalMs: 5 });
     await delay(share * 250);
     opened.destroy();
   },
