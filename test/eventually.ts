@@ -1,10 +1,10 @@
 // Waits for a condition by asking, with a deadline; tests never sleep for a guessed time.
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Repeats `check` until it stops throwing; past the deadline its last failure is thrown. */
+/** Repeats `check` until it stops throwing; past the deadline, far beyond what a slow machine needs, its last failure is thrown. */
 export async function eventually<T>(
   check: () => T | Promise<T>,
-  { timeoutMs = 20_000, intervalMs = 50 } = {},
+  { timeoutMs = 60_000, intervalMs = 50 } = {},
 ): Promise<T> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

@@ -50,8 +50,7 @@ function up(...args: string[]) {
     child,
     output,
     ended,
-    ready: () =>
-      eventually(() => assert.match(output.stdout, /ready on[\s\S]*export BL_API_URL=.*\n/), { timeoutMs: 60_000 }),
+    ready: () => eventually(() => assert.match(output.stdout, /ready on[\s\S]*export BL_API_URL=.*\n/)),
   };
 }
 

@@ -22,14 +22,11 @@ const get = async (name: string, identifier: string): Promise<Found> =>
   (await platform.call("GET", at(name, `/process/${identifier}`))) as Found;
 
 async function ended(name: string, identifier: string): Promise<Found> {
-  return eventually(
-    async () => {
-      const found = await get(name, identifier);
-      assert.notEqual(found.status, "running");
-      return found;
-    },
-    { timeoutMs: 60_000 },
-  );
+  return eventually(async () => {
+    const found = await get(name, identifier);
+    assert.notEqual(found.status, "running");
+    return found;
+  });
 }
 
 test("a process that is killed for want of memory says so, and so does its sandbox", async () => {
@@ -82,16 +79,11 @@ test("what waits to be run again does not keep its sandbox awake, and is run whe
     restartOnFailure: true,
     maxRestarts: -1,
   });
-  await eventually(async () => assert.equal((await platform.call("GET", "/v0/sandboxes/work")).state, "STANDBY"), {
-    timeoutMs: 60_000,
-  });
+  await eventually(async () => assert.equal((await platform.call("GET", "/v0/sandboxes/work")).state, "STANDBY"));
   const { restartCount } = await get("work", "lazy");
-  await eventually(
-    async () => {
-      assert.ok(Number((await get("work", "lazy")).restartCount) > Number(restartCount));
-    },
-    { timeoutMs: 60_000 },
-  );
+  await eventually(async () => {
+    assert.ok(Number((await get("work", "lazy")).restartCount) > Number(restartCount));
+  });
   await platform.call("DELETE", at("work", "/process/lazy"));
   const found = await ended("work", "lazy");
   const { content } = await platform.call("GET", at("work", `/filesystem/${encodeURIComponent("/tmp/ran")}`));

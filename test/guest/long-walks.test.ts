@@ -52,7 +52,7 @@ test("a walk without end that finds nothing says that it goes on, and ends with 
     readFileSync(`/proc/${guest.pid}/task/${guest.pid}/children`, "utf8").split(" ").filter(Boolean);
   const files = { files: true, directories: false, skipHidden: false, excludeDirs: [], entriesMax: 1_000_000 };
   const walk = readFrames(guest.socketPath, encodeWalk("/mnt/tree", files));
-  await eventually(() => assert.ok(walk.frames.length >= 3), { timeoutMs: 30_000 });
+  await eventually(() => assert.ok(walk.frames.length >= 3));
   assert.ok(walk.frames.every(({ type, payload }) => type === frameType.found && payload.length === 0));
   assert.equal(workers().length, 1);
   walk.close();

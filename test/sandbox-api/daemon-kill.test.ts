@@ -61,14 +61,11 @@ test(`${rounds} kills lose nothing`, async () => {
   await withDeadline(Promise.all(workers), 60_000, "a start is not answered");
   assert.equal(sandbox.kills, rounds);
   assert.ok([...started.values()].includes(false), "no kill met a start");
-  const all = await eventually(
-    async () => {
-      const found = await get<ProcessResponse[]>("/process");
-      assert.ok(found.every(({ status }) => status !== "running"));
-      return found;
-    },
-    { timeoutMs: 60_000 },
-  );
+  const all = await eventually(async () => {
+    const found = await get<ProcessResponse[]>("/process");
+    assert.ok(found.every(({ status }) => status !== "running"));
+    return found;
+  });
 
   const written = all.find(({ name }) => name === "writer")!;
   assert.deepEqual([written.pid, written.status, written.exitCode], [pid, "completed", 0]);

@@ -198,7 +198,7 @@ while True:
   const path = `/network/process/${pid}/monitor`;
   assert.equal((await sandbox.ask("POST", path, { json: { callback: callback.url } })).status, 200);
   const beganMs = performance.now();
-  await eventually(() => assert.ok(callback.told.length >= 150), { timeoutMs: 60_000 });
+  await eventually(() => assert.ok(callback.told.length >= 150));
   assert.ok(callback.told.length <= 64 * (2 + (performance.now() - beganMs) / 1_000), `${callback.told.length} calls`);
   await sandbox.ask("DELETE", "/process/flapping/kill");
   await eventually(async () => assert.equal((await sandbox.ask("DELETE", path)).status, 422));

@@ -24,14 +24,11 @@ async function get(identifier: string): Promise<ProcessResponse> {
 }
 
 async function ended(identifier: string): Promise<ProcessResponse> {
-  return eventually(
-    async () => {
-      const found = await get(identifier);
-      assert.notEqual(found.status, "running");
-      return found;
-    },
-    { timeoutMs: 30_000 },
-  );
+  return eventually(async () => {
+    const found = await get(identifier);
+    assert.notEqual(found.status, "running");
+    return found;
+  });
 }
 
 async function logs(identifier: string): Promise<ProcessLogs> {

@@ -50,7 +50,7 @@ async function upgrade(sandbox: TestSandbox): Promise<void> {
     const { lastUpgrade } = (await sandbox.ask("GET", "/health")).json as HealthReport;
     assert.equal(lastUpgrade?.status, "completed", lastUpgrade?.error);
   };
-  await eventually(isDone, { timeoutMs: 60_000 });
+  await eventually(isDone);
   assert.equal(sandbox.upgradeCount, before + 1);
 }
 
@@ -81,14 +81,11 @@ test(`${upgrades} upgrades keep ${followers} followed processes, their streams a
     const running = listed.filter(({ status }) => status === "running");
     return running.map(({ name, pid }) => `${name} ${pid}`).sort();
   };
-  const before = await eventually(
-    async () => {
-      const found = await pids();
-      assert.equal(found.length, followers);
-      return found;
-    },
-    { timeoutMs: 60_000 },
-  );
+  const before = await eventually(async () => {
+    const found = await pids();
+    assert.equal(found.length, followers);
+    return found;
+  });
   let isOver = false;
   const transferring = transfer(sandbox, () => isOver);
   transferring.catch(() => undefined);
