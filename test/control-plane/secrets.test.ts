@@ -74,6 +74,28 @@ test("refusals do not repeat values", async () => {
   }
 });
 
+test("a sandbox whose environment cannot be opened hides no other, can be deleted, and keeps what it has", async () => {
+  await using server = await startServer();
+  for (const name of ["whole", "damaged"]) await server.create({ name, spec: { runtime: { envs } } });
+  await server.query("update sandboxes set sealed_envs = ? where name = ?", "v2.damaged", "damaged");
+  for (let time = 0; time < 2; time++) {
+    const listed = await server.call("GET", "/v0/sandboxes");
+    assert.equal(listed.status, 200, listed.text);
+    const shown = listed.body.map(({ metadata, spec }: { metadata: { name: string }; spec: { runtime: object } }) => [
+      metadata.name,
+      "envs" in spec.runtime,
+    ]);
+    assert.deepEqual(Object.fromEntries(shown), { whole: true, damaged: false });
+  }
+  const read = await server.call("GET", "/v0/sandboxes/damaged");
+  assert.equal(read.status, 200);
+  assert.equal((await server.call("PUT", "/v0/sandboxes/damaged", { body: read.body })).status, 500);
+  const [row] = await server.query("select sealed_envs from sandboxes where name = ?", "damaged");
+  assert.equal(row?.sealed_envs, "v2.damaged", "what was shown without it does not replace it");
+  assert.equal((await server.call("DELETE", "/v0/sandboxes/damaged")).status, 200);
+  assert.equal(server.logged().split("a sealed text cannot be opened").length, 2, "it is logged once");
+});
+
 test("the database and the key file are for their owner only", async () => {
   await using server = await startServer();
   const { databasePath, sealKey } = server.config;

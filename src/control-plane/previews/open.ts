@@ -10,6 +10,7 @@ import { mountPreviews } from "./routes.ts";
 import { PreviewService, type PreviewServiceOptions } from "./service.ts";
 import { createPreviewStore } from "./store.ts";
 import { createTokenStore } from "./token-store.ts";
+import { createTokenValues } from "./token-value.ts";
 
 export type PreviewParts = {
   config: ControlPlaneConfig;
@@ -33,7 +34,8 @@ export function openPreviews({ config, database, sealKey, log, opened, getSandbo
   const { address, region, reconcileIntervalMs: intervalMs } = config;
   const store = createPreviewStore(database);
   const tokens = createTokenStore(database);
-  const service = new PreviewService({ store, tokens, sealKey, getSandboxId, address, region });
+  const tokenValues = createTokenValues(sealKey, log);
+  const service = new PreviewService({ store, tokens, tokenValues, getSandboxId, address, region });
   const loop = opened.use(
     startLoop({
       name: "expired previews",

@@ -11,7 +11,6 @@ import { formatPreviewLabel, formatPreviewUrl } from "../../contract/preview-add
 import { AppError } from "../../core/errors.ts";
 import { randomToken } from "../../core/ids.ts";
 import { isName } from "../../core/names.ts";
-import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
 import { covers } from "../auth/scopes.ts";
 import { generateSecret, hashSecret } from "../auth/secrets.ts";
@@ -19,7 +18,7 @@ import { draftPreview, readFuture } from "./draft.ts";
 import { appendEvent, type PreviewRecord, presentPreview, presentToken } from "./record.ts";
 import type { PreviewStore } from "./store.ts";
 import { type TokenStore, tokensPerPreviewMax } from "./token-store.ts";
-import { openTokenValue, sealTokenValue } from "./token-value.ts";
+import type { TokenValues } from "./token-value.ts";
 
 /** Changes of one preview at the same moment follow each other; more than this in a row is no accident. */
 const changeAttemptsMax = 10;
@@ -27,7 +26,7 @@ const changeAttemptsMax = 10;
 export type PreviewServiceOptions = {
   store: PreviewStore;
   tokens: TokenStore;
-  sealKey: SealKey;
+  tokenValues: TokenValues;
   /** The id of the record that has the name; throws when none does. */
   getSandboxId: (caller: Caller, sandboxName: string) => Promise<string>;
   address: AddressSettings;
@@ -39,15 +38,15 @@ type Named = { sandboxName: string; previewName: string };
 export class PreviewService {
   readonly #store: PreviewStore;
   readonly #tokens: TokenStore;
-  readonly #sealKey: SealKey;
+  readonly #tokenValues: TokenValues;
   readonly #getSandboxId: PreviewServiceOptions["getSandboxId"];
   readonly #address: AddressSettings;
   readonly #region: string;
 
-  constructor({ store, tokens, sealKey, getSandboxId, address, region }: PreviewServiceOptions) {
+  constructor({ store, tokens, tokenValues, getSandboxId, address, region }: PreviewServiceOptions) {
     this.#store = store;
     this.#tokens = tokens;
-    this.#sealKey = sealKey;
+    this.#tokenValues = tokenValues;
     this.#getSandboxId = getSandboxId;
     this.#address = address;
     this.#region = region;
@@ -126,7 +125,7 @@ export class PreviewService {
     const place = { ...named, workspace: caller.workspace };
     const maySee = covers(caller.scopes, createSandboxPreviewToken.scope);
     return (await this.#tokens.list(id)).map((row) =>
-      presentToken(row, named.previewName, place, maySee ? openTokenValue(this.#sealKey, row) : undefined),
+      presentToken(row, named.previewName, place, maySee ? this.#tokenValues.find(row) : undefined),
     );
   }
 
@@ -140,7 +139,7 @@ export class PreviewService {
       preview_id: id,
       name: metadata.name,
       token_hash: hashSecret(value),
-      sealed_value: sealTokenValue(this.#sealKey, id, metadata.name, value),
+      sealed_value: this.#tokenValues.seal(id, metadata.name, value),
       expires_at: expires === undefined ? null : new Date(readFuture("spec.expiresAt", expires, now)).toISOString(),
       created_at: new Date(now).toISOString(),
       created_by: caller.principalName,

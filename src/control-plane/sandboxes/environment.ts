@@ -2,6 +2,8 @@
 import type { Env, SecretKeyRef } from "../../contract/sandbox-spec.ts";
 import { envMaxBytes, envsMaxBytes } from "../../contract/sandbox-spec.ts";
 import { AppError } from "../../core/errors.ts";
+import { FirstTime } from "../../core/first-time.ts";
+import type { Logger } from "../../core/log.ts";
 import type { SealKey } from "../../core/seal.ts";
 import type { Caller } from "../auth/caller.ts";
 import { covers } from "../auth/scopes.ts";
@@ -14,10 +16,24 @@ export type Environments = ReturnType<typeof createEnvironments>;
 
 type Sealed = { id: string; sealedEnvs: string | undefined };
 
-export function createEnvironments({ sealKey, resolveSecret }: { sealKey: SealKey; resolveSecret: ResolveSecret }) {
+type EnvironmentsOptions = { sealKey: SealKey; resolveSecret: ResolveSecret; log: Logger };
+
+export function createEnvironments({ sealKey, resolveSecret, log }: EnvironmentsOptions) {
+  const unreadable = new FirstTime();
+  const open = ({ id, sealedEnvs }: Sealed): Env[] =>
+    sealedEnvs === undefined ? [] : JSON.parse(sealKey.open(sealedEnvs, envsOf(id)));
   return {
-    open({ id, sealedEnvs }: Sealed): Env[] {
-      return sealedEnvs === undefined ? [] : JSON.parse(sealKey.open(sealedEnvs, envsOf(id)));
+    open,
+
+    /** For answers: a sandbox whose environment cannot be opened is shown without one, and hides no other. */
+    show(sealed: Sealed): Env[] {
+      try {
+        return open(sealed);
+      } catch (error) {
+        const record = envsOf(sealed.id);
+        if (unreadable.meets(record)) log.error({ record, err: error }, "a sealed text cannot be opened");
+        return [];
+      }
     },
 
     seal(envs: readonly Env[], sandboxId: string): string | undefined {

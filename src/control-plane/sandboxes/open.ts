@@ -57,7 +57,7 @@ export function openSandboxes(parts: SandboxParts): Sandboxes {
   const updateStore = createUpdateStore(database);
   const agreementStore = createAgreementStore(database);
   const restoreGuard = createRestoreGuard({ database, dir: dirname(config.databasePath), log });
-  const environments = createEnvironments({ sealKey, resolveSecret });
+  const environments = createEnvironments({ sealKey, resolveSecret, log });
   const presenter = createPresenter({ host, environments, address, region });
   const deleteInstances = createDeletions({ host, log });
   const poke = (): void => deletions.poke();

@@ -21,7 +21,7 @@ export function createPresenter({ host, environments, address, region }: Present
   /** The part that stays the same until the record changes. */
   const presentRecord = (record: SandboxRecord, caller: Caller, showSecrets = false): Sandbox => {
     const { spec } = record;
-    const envs = environments.open(record);
+    const envs = environments.show(record);
     return {
       metadata: {
         name: record.name,

@@ -160,6 +160,37 @@ test("deleting the preview ends its tokens; one made again has none", async () =
   assert.deepEqual((await server.call("GET", `${previews}/gone/tokens`)).body, []);
 });
 
+test("a token whose value cannot be opened is listed without it, hides no other, still opens, and is logged once", async () => {
+  const body = { metadata: { name: "damaged" }, spec: { port: 1 } };
+  await server.call("POST", "/v0/sandboxes/box/previews", { body });
+  const tokens = "/v0/sandboxes/box/previews/damaged/tokens";
+  const values = new Map<string, string>();
+  for (const name of ["whole", "moved", "altered"]) {
+    const made = await server.call("POST", tokens, { body: { metadata: { name } } });
+    values.set(name, made.body.spec.token);
+  }
+  const sealedOf = "update preview_tokens set sealed_value = (select sealed_value from preview_tokens where name = ?)";
+  await server.query(`${sealedOf} where name = ?`, "whole", "moved");
+  await server.query("update preview_tokens set sealed_value = ? where name = ?", "v2.damaged", "altered");
+  for (let time = 0; time < 2; time++) {
+    const listed = await server.call("GET", tokens);
+    assert.equal(listed.status, 200, listed.text);
+    const shown = listed.body.map((token: { metadata: { name: string }; spec: object }) => [
+      token.metadata.name,
+      "token" in token.spec,
+    ]);
+    assert.deepEqual(new Map(shown), new Map([...values.keys()].map((name) => [name, name === "whole"])));
+  }
+  const damaged = "/v0/sandboxes/box/previews/damaged";
+  const label = (await server.call("GET", damaged)).body.spec.url.split("/").at(-1);
+  const { previewId: id } = (await server.controlPlane.directory.findPreview(label))!;
+  assert.equal(await server.controlPlane.directory.verifyPreviewToken(id, values.get("altered")!), true);
+  const lines = server.logged().split("\n");
+  assert.equal(lines.filter((line) => line.includes("a sealed text cannot be opened")).length, 2);
+  for (const value of values.values()) assert.ok(!server.logged().includes(value));
+  assert.equal((await server.call("DELETE", `${tokens}/moved`)).status, 200);
+});
+
 test("the platform's credentials are known by their look", async () => {
   const { isPlatformCredential } = server.controlPlane.directory;
   const claims = (iss: string) => `e30.${Buffer.from(JSON.stringify({ iss })).toString("base64url")}.c2ln`;
