@@ -48,13 +48,12 @@ export class Slots {
     }
   }
 
+  /** To who has waited longest and still does. */
   #giveBack(): void {
-    const [next] = this.#waiting;
-    if (next === undefined) {
-      this.#free++;
-      return;
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next);
+      if (next.resolve()) return;
     }
-    this.#waiting.delete(next);
-    next.resolve();
+    this.#free++;
   }
 }
