@@ -11,18 +11,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "link.h"
 
 enum { CONNECT_TIMEOUT_MS = 10000, RESOLVE_TIMEOUT_S = 10, ADDRESSES_MAX = 8 };
-
-static int64_t now_ms(void) {
-  struct timespec now = {0};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 // Waits for the connection, but not beyond the host's patience: its closing is seen too.
 static int finish_connect(int fd, int timeout_ms) {

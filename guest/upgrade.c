@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "loop.h"
 #include "output.h"
 #include "privilege.h"
@@ -53,12 +53,6 @@ static bool is_settling;
 static bool answer_due;
 static struct upgrade_message answer;
 static char from_version[VERSION_TEXT_MAX + 1];
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void drop_binary(void) {
   if (binary_fd >= 0) close(binary_fd);

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "entries.h"
 #include "items.h"
 #include "link.h"
@@ -31,7 +31,7 @@ struct walk {
   uint32_t found;
   unsigned steps;
   // When the host was last told something.
-  time_t told_s;
+  int64_t told_s;
   char path[PATH_TEXT_MAX + 1];
   struct items items;
 };
@@ -129,17 +129,11 @@ static bool visit(struct walk *walk, struct level *level, const char *name) {
   return true;
 }
 
-static time_t now_s(void) {
-  struct timespec now = {0};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec;
-}
-
 // What was found does not wait for more of it, and a host that waits for long learns that the walk goes on. False when it is gone.
 static bool stay_in_touch(struct walk *walk) {
   if (link_abandoned()) return false;
   if (++walk->steps % STEPS_PER_CLOCK != 0) return true;
-  time_t now = now_s();
+  int64_t now = now_ms() / 1000;
   if (now == walk->told_s) return true;
   walk->told_s = now;
   return items_send(&walk->items);
@@ -152,7 +146,7 @@ int walk_serve(const struct file_request *request) {
   int directory = open(request->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
   if (directory < 0) return failed("open", errno);
   enter(&walk, directory, 0);
-  walk.told_s = now_s();
+  walk.told_s = now_ms() / 1000;
   while (walk.depth > 0 && walk.found < request->entries_max) {
     if (!stay_in_touch(&walk)) return 0;
     struct level *level = walk.levels[walk.depth - 1];

@@ -58,7 +58,8 @@ export function encodeConcatenate(path: string, sources: readonly string[], mode
   return frame;
 }
 
-const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
+/** A type on the wire is its place here. */
+export const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
 
 function readAttributes(reader: PayloadReader): FileInfo {
   const type = fileTypes[reader.u8()];

@@ -1,5 +1,6 @@
 // What the frames about whole trees and sockets mean: encoding of the requests, decoding and checking of what a guest answers.
-import type { Change, ChangeKind, FileType, FoundEntry, SocketInfo, WalkOptions } from "../../sandbox-api/machine.ts";
+import type { Change, ChangeKind, FoundEntry, SocketInfo, WalkOptions } from "../../sandbox-api/machine.ts";
+import { fileTypes } from "./file-messages.ts";
 import { type Frame, FrameWriter, PayloadReader } from "./frames.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import { checkedPath, checkedText, invalid } from "./messages.ts";
@@ -32,8 +33,6 @@ export function encodeWatch(path: string, recursive: boolean): Buffer {
 export function encodeSockets(pid: number): Buffer {
   return new FrameWriter().u32(pid).frame(frameType.sockets, 0);
 }
-
-const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
 
 export function decodeFound(frame: Frame): FoundEntry[] {
   // An empty one says that the walk goes on.
