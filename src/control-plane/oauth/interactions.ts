@@ -93,22 +93,23 @@ async function login(options: InteractionOptions, step: Step): Promise<FastifyRe
   const { users, browsers } = options;
   const email = normalizeEmail(single(form, "email") ?? "");
   const from = { address: clientAddressOf(request), browser: browsers.find(request, email) };
+  let user: Awaited<ReturnType<UserService["verifyPassword"]>>;
   try {
-    const user = await users.verifyPassword(email, single(form, "password") ?? "", from);
-    if (user === undefined) {
-      request.audited = { resource: "wrong password" };
-      const error = "The e-mail address or the password is wrong.";
-      return showLogin(options, reply, details, { email, error, status: 400 });
-    }
-    if (from.browser === undefined) browsers.remember(reply, email);
-    request.audited = { principal_id: user.id, principal_name: user.name, principal_kind: "user" };
-    return finish(options, step, { login: { accountId: user.id, amr: ["pwd"] } }, user.id);
+    user = await users.verifyPassword(email, single(form, "password") ?? "", from);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== "rate_limited") throw error;
     const seconds = Math.ceil(Number(error.details?.retryAfterMs ?? 1_000) / 1_000);
     reply.header("retry-after", String(seconds));
     return showLogin(options, reply, details, { email, error: error.message, status: 429 });
   }
+  if (user === undefined) {
+    request.audited = { resource: "wrong password" };
+    const error = "The e-mail address or the password is wrong.";
+    return showLogin(options, reply, details, { email, error, status: 400 });
+  }
+  if (from.browser === undefined) browsers.remember(reply, email);
+  request.audited = { principal_id: user.id, principal_name: user.name, principal_kind: "user" };
+  return finish(options, step, { login: { accountId: user.id, amr: ["pwd"] } }, user.id);
 }
 
 async function allow(options: InteractionOptions, step: Step): Promise<FastifyReply> {
