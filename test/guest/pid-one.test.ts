@@ -107,7 +107,7 @@ test("nobody inside gets hold of PID 1 or of the one that is tried out while it 
   const attack = `import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long] * 4
-own, tries, seen = os.getpid(), 0, set()
+own, tries, seen, enough = os.getpid(), 0, set(), False
 print("ready", flush=True)
 while not os.path.exists("/proc/%d/root/STOP" % own):
     for victim in [1] + [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) > own]:
@@ -117,7 +117,9 @@ while not os.path.exists("/proc/%d/root/STOP" % own):
             try: os.close(os.open("/proc/%d/%s" % (victim, name), os.O_RDONLY)); print("opened", victim, name, flush=True)
             except OSError: pass
         if victim != 1: seen.add(victim)
-print("tried", tries > 1000, len(seen) > 0, flush=True)`.replace("STOP", `${session.guest.dir}/stop`);
+    if not enough and tries > 1000 and seen:
+        enough = True
+        print("tried", flush=True)`.replace("STOP", `${session.guest.dir}/stop`);
   await connection.spawn({
     token: "attack",
     argv: ["setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin", "--", "python3", "-c", attack],
@@ -125,10 +127,13 @@ print("tried", tries > 1000, len(seen) > 0, flush=True)`.replace("STOP", `${sess
     environment: { PATH: path },
   });
   await eventually(() => assert.match(recorder.text("attack"), /ready/));
-  for (let round = 0; round < 100; round++) await connection.upgrade(binary);
+  // As often as the attacker needs to meet one on a machine that gives it little time.
+  for (let round = 0; round < 100 || (round < 10_000 && !recorder.text("attack").includes("tried")); round++) {
+    await connection.upgrade(binary);
+  }
   await connection.files.write(`${session.guest.dir}/stop`, Buffer.alloc(0));
   await recorder.ended("attack");
-  assert.equal(recorder.text("attack") + recorder.text("attack", "stderr"), "ready\ntried True True\n");
+  assert.equal(recorder.text("attack") + recorder.text("attack", "stderr"), "ready\ntried\n");
 });
 
 test("a new binary cannot be traced from its very first moment", async () => {

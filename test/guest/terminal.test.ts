@@ -50,9 +50,10 @@ test("a shell edits, answers and runs jobs; keys signal whoever is in the foregr
   await connection.spawn(onTerminal("shell", "bash", "--norc", "-i"));
   await type(connection, "shell", "echo $((6 * 7))x\n");
   await eventually(() => assert.match(recorder.text("shell"), /42x\r\n/));
-  await type(connection, "shell", "cat\n");
+  await type(connection, "shell", "cat -E\n");
   await type(connection, "shell", "typed\n");
-  await eventually(() => assert.match(recorder.text("shell"), /typed\r\n/));
+  // What cat says, not the echo: it is in the foreground by then.
+  await eventually(() => assert.match(recorder.text("shell"), /typed\$\r\n/));
   // Control-C ends cat, not the shell.
   await type(connection, "shell", "\x03");
   await eventually(() => assert.match(recorder.text("shell"), /\^C\r\n.*> $/s));
@@ -63,7 +64,8 @@ test("a shell edits, answers and runs jobs; keys signal whoever is in the foregr
     await type(connection, "shell", "\x1a");
     assert.match(recorder.text("shell"), /Stopped\s+sleep 60/);
   });
-  await type(connection, "shell", "kill -9 %1; echo killed $?\n");
+  // A shell with a job that is not gone yet does not exit.
+  await type(connection, "shell", "kill -9 %1; while kill -0 %1; do sleep 0.01; done; echo killed $?\n");
   await eventually(() => assert.match(recorder.text("shell"), /killed 0/));
   await type(connection, "shell", "exit 5\n");
   assert.deepEqual(await recorder.ended("shell"), { code: 5 });

@@ -12,7 +12,7 @@ const inside = `set -e
 ip link set lo up; ip address add 10.99.0.1/24 dev lo
 mount -t tmpfs none /mnt; mkdir /mnt/etc
 echo "127.0.0.1 localhost callback.test" > /mnt/etc/hosts
-printf 'nameserver 127.0.0.1\\noptions timeout:1 attempts:1\\n' > /mnt/etc/resolv.conf
+printf 'nameserver 127.0.0.1\\noptions timeout:9 attempts:3\\n' > /mnt/etc/resolv.conf
 [ "$HOSTS" = fifo ] && rm /mnt/etc/hosts && mkfifo /mnt/etc/hosts
 [ "$HOSTS" = endless ] && ln -sf /dev/zero /mnt/etc/hosts
 mount --bind /mnt/etc /etc

@@ -86,6 +86,8 @@ test("a host is sent as much as it allows, also of what a former one allowed mor
     },
     { intervalMs: 1 },
   );
+  // A copy is written down after it was said.
+  await eventually(() => assert.equal(written().length, 4 * mib));
   assert.ok(last.bytes().equals(written().subarray(windowBytes)));
 });
 
