@@ -67,11 +67,12 @@ test("a sandbox whose init is killed again and again, awake and asleep, restarts
   await sandbox.run("echo kept > /root/file; mkdir -p /etc/made && ln -s /root/file /etc/made/link");
   for (let death = 1; death <= 4; death++) {
     const name = `long-${death}`;
-    await sandbox.call("POST", "/process", { name, command: "sleep 1000" });
-    if (death % 2 === 0) await eventually(async () => assert.equal((await sandbox.status()).state, "STANDBY"));
+    const isAsleep = death % 2 === 0;
+    await sandbox.call("POST", "/process", { name, command: "sleep 1000", keepAlive: !isAsleep });
+    if (isAsleep) await eventually(async () => assert.equal((await sandbox.status()).state, "STANDBY"));
     killInit(instanceOf(sandbox));
     // Where a frozen process dies only when it is thawed, the request that thaws it may see it die.
-    if (death % 2 === 0) await sandbox.call("GET", "/filesystem/root%2Ffile").catch(() => undefined);
+    if (isAsleep) await sandbox.call("GET", "/filesystem/root%2Ffile").catch(() => undefined);
     await eventually(async () => assert.equal((await sandbox.status()).errors.length, death));
     assert.equal((await sandbox.run("cat /etc/made/link")).stdout, "kept\n");
     assert.equal((await sandbox.call("GET", `/process/${name}`)).status, "killed");
@@ -87,8 +88,9 @@ test("a sandbox whose init is killed again and again, awake and asleep, restarts
 
 test("who waits for a command when the init is killed learns that the command was", async () => {
   const sandbox = await create("waiting");
-  const waiting = sandbox.run("echo begun; exec sleep 1000");
-  await eventually(async () => assert.match(JSON.stringify(await sandbox.call("GET", "/process")), /"running"/));
+  const body = { name: "waited", command: "echo begun; exec sleep 1000", waitForCompletion: true };
+  const waiting = sandbox.call("POST", "/process", body);
+  await eventually(async () => assert.equal((await sandbox.call("GET", "/process/waited")).stdout, "begun\n"));
   killInit(instanceOf(sandbox));
   const { status, stdout, exitCode } = await waiting;
   assert.deepEqual({ status, stdout, exitCode }, { status: "killed", stdout: "begun\n", exitCode: null });

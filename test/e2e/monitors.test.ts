@@ -63,6 +63,12 @@ async function create(name: string) {
     run: async (script: string): Promise<string> =>
       (await call("POST", "/process", { command: script, waitForCompletion: true })).stdout as string,
     monitor: (callback: string) => call("POST", `/network/process/${pid}/monitor`, { callback }),
+    /** Waits while somebody uses the sandbox: nobody is told by one that sleeps. */
+    whileUsed: (check: () => void) =>
+      eventually(async () => {
+        await call("GET", "/process");
+        check();
+      }),
     state: async () => ((await platform.call("GET", `/v0/sandboxes/${name}`)) as { state: string }).state,
     [Symbol.asyncDispose]: async () => void (await platform.call("DELETE", `/v0/sandboxes/${name}`)),
   };
@@ -109,12 +115,12 @@ test("a callback on the sandbox's own address, and one outside by its address an
   const { publicAddress } = outside;
   await using receiving = await receiveOutside(publicAddress, 8090);
   await sandbox.monitor(`http://${publicAddress}:8090/out`);
-  await eventually(() => {
+  await sandbox.whileUsed(() => {
     assert.deepEqual(receiving.lines, [told(`${publicAddress}:8090`, "/out", sandbox.pid, 9001)]);
   });
   await sandbox.run(`echo "${publicAddress} hooks.test" >> /etc/hosts`);
   await sandbox.monitor("http://hooks.test:8090/name");
-  await eventually(() => assert.equal(receiving.lines[1], told("hooks.test:8090", "/name", sandbox.pid, 9001)));
+  await sandbox.whileUsed(() => assert.equal(receiving.lines[1], told("hooks.test:8090", "/name", sandbox.pid, 9001)));
 });
 
 test("a monitor lets its sandbox sleep, and goes on after the daemon was killed and when it is awake", {
@@ -124,16 +130,12 @@ test("a monitor lets its sandbox sleep, and goes on after the daemon was killed 
   const { publicAddress } = outside;
   await using receiving = await receiveOutside(publicAddress, 8092);
   await sandbox.monitor(`http://${publicAddress}:8092/`);
-  await eventually(() => assert.equal(receiving.lines.length, 1));
+  await sandbox.whileUsed(() => assert.equal(receiving.lines.length, 1));
   await eventually(async () => assert.equal(await sandbox.state(), "STANDBY"));
   await platform.kill();
   await platform.start();
   await sandbox.listen(9002);
-  await eventually(async () => {
-    // Somebody uses it meanwhile: nobody is told by a sandbox that sleeps.
-    await sandbox.call("GET", "/process");
-    assert.equal(receiving.lines.length, 2);
-  });
+  await sandbox.whileUsed(() => assert.equal(receiving.lines.length, 2));
   assert.deepEqual(
     receiving.lines,
     [9001, 9002].map((port) => told(`${publicAddress}:8092`, "/", sandbox.pid, port)),

@@ -42,14 +42,15 @@ for (const how of ["stop", "kill"] as const) {
     const { pid: busyPid } = await platform.call("POST", at("busy", "/process"), start);
     await eventually(async () => assert.equal(await stateOf("plain"), "STANDBY"));
     const seen = { kept: await counted("kept"), busy: await counted("busy") };
+    const waited = `waited-${how}`;
     const call = platform.call("POST", at("busy", "/process"), {
-      name: "waited",
+      name: waited,
       command: "sleep 1000",
       waitForCompletion: true,
     });
     const following = platform.call("GET", at("busy", "/process/count/logs/stream"));
     const cutOff = Promise.allSettled([call, following]);
-    await eventually(() => platform.call("GET", at("busy", "/process/waited")));
+    await eventually(() => platform.call("GET", at("busy", `/process/${waited}`)));
     await platform[how]();
     for (const { status } of await cutOff) assert.equal(status, "rejected");
     await platform.start();
@@ -74,7 +75,7 @@ for (const how of ["stop", "kill"] as const) {
       );
       await platform.call("DELETE", at(name, "/process/count/kill"));
     }
-    await platform.call("DELETE", at("busy", "/process/waited/kill"));
+    await platform.call("DELETE", at("busy", `/process/${waited}/kill`));
     for (const name of ["kept", "plain", "busy"]) {
       await eventually(async () => assert.equal(await stateOf(name), "STANDBY"));
     }

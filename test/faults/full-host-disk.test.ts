@@ -93,10 +93,17 @@ test("a full disk of the host refuses what needs room with the reason; the rest 
   try {
     disk.fill();
     countedBefore = await countedLines();
-    assertNoRoom(await ask("POST", "/process", { command: "echo no" }), 503, /no room to record the process/);
+    await eventually(async () => {
+      disk.fill();
+      assertNoRoom(await ask("POST", "/process", { command: "echo no" }), 503, /no room to record the process/);
+    });
     assertNoRoom(await ask("PUT", "/filesystem/tmp%2Fkept", { content: "new".repeat(50_000) }), 422, /no space left/);
     assert.equal((await sandbox.call("GET", "/filesystem/tmp%2Fkept")).content, content);
-    assertNoRoom(await ask("POST", "/filesystem-multipart/initiate/tmp%2Fother"), 503, /no room to record the upload/);
+    await eventually(async () => {
+      disk.fill();
+      const initiated = await ask("POST", "/filesystem-multipart/initiate/tmp%2Fother");
+      assertNoRoom(initiated, 503, /no room to record the upload/);
+    });
     assertNoRoom(await part(uploadId, 2, piece), 422, /no space left/);
     const created = { metadata: { name: "refused" }, spec: { runtime: { memory: 512 } } };
     await assert.rejects(platform.call("POST", "/v0/sandboxes", created), /answered 503: .*(full|no room)/);
@@ -141,8 +148,9 @@ test("what was refused has left nothing, and sandboxes are made again", { timeou
   await SandboxUnderAttack.create(platform, "refused");
   const listed = (await platform.call("GET", "/v0/sandboxes")) as unknown as { metadata: { name: string } }[];
   assert.deepEqual(listed.map(({ metadata }) => metadata.name).sort(), ["kept", "refused"]);
-  const instances = readdirSync(join(platform.dataDir, "instances"));
-  assert.equal(instances.length, 2);
+  const list = (): string[] => readdirSync(join(platform.dataDir, "instances"));
+  await eventually(() => assert.equal(list().length, 2));
+  const instances = list();
   const cgroupParent = platform.env.CATNAP_CGROUP_PARENT!;
   assert.deepEqual(await findLeftovers({ dataDir: platform.dataDir, cgroupParent, expected: instances }), []);
   for (const name of readdirSync(join(platform.dataDir, "instances"), { recursive: true }) as string[]) {

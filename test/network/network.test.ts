@@ -16,15 +16,18 @@ import { type Outside, openOutside } from "./outside.ts";
 
 type Instance = InstanceHandle & { spec: InstanceSpec };
 
+/** `seconds`: how long silence is listened to. */
+type Asking = { kind?: "tcp" | "udp"; source?: string; from?: Instance; seconds?: number };
+
 const connectionsMax = 20;
 
 /** Prints what the server says, or the name of the error. */
 const probe = `
 import errno, socket, sys
-kind, address, port, source = sys.argv[1:]
+kind, address, port, source, seconds = sys.argv[1:]
 family = socket.AF_INET6 if ":" in address else socket.AF_INET
 with socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM) as client:
-    client.settimeout(2)
+    client.settimeout(int(seconds))
     try:
         if source: client.bind((source, 0))
         client.connect((address, int(port)))
@@ -55,9 +58,10 @@ describe("the sandboxes' network", { timeout: 300_000 }, () => {
   async function ask(
     address: string,
     port: number,
-    { kind = "tcp", source = "", from = inside }: { kind?: "tcp" | "udp"; source?: string; from?: Instance } = {},
+    { kind = "tcp", source = "", from = inside, seconds = 30 }: Asking = {},
   ): Promise<string> {
-    const { end, stdout, stderr } = await runInside(from, ["python3", "-c", probe, kind, address, `${port}`, source]);
+    const argv = ["python3", "-c", probe, kind, address, `${port}`, source, `${seconds}`];
+    const { end, stdout, stderr } = await runInside(from, argv);
     assert.deepEqual(end, { code: 0 }, stderr);
     return stdout.trim();
   }
@@ -124,7 +128,7 @@ describe("the sandboxes' network", { timeout: 300_000 }, () => {
     // Only the machine's root can prepare this: the sandbox may not change its addresses.
     for (const source of [await addressOf(neighbour), "10.210.255.250", "192.0.2.99"]) {
       execFileSync("nsenter", ["--target", String(pid), "--net", "ip", "addr", "add", `${source}/32`, "dev", "eth0"]);
-      assert.equal(await ask(outside.publicAddress, outside.port, { source }), "silence", source);
+      assert.equal(await ask(outside.publicAddress, outside.port, { source, seconds: 2 }), "silence", source);
     }
     assert.equal(
       await ask(outside.publicAddress, outside.port, { source: await addressOf(inside) }),
@@ -145,7 +149,7 @@ describe("the sandboxes' network", { timeout: 300_000 }, () => {
 import errno, socket
 kept = []
 try:
-    for _ in range(100): kept.append(socket.create_connection(("${outside.publicAddress}", ${outside.port}), 2))
+    for _ in range(100): kept.append(socket.create_connection(("${outside.publicAddress}", ${outside.port}), 30))
 except OSError as error: print(len(kept), errno.errorcode[error.errno])`;
     const { stdout } = await runInside(fresh, ["python3", "-c", many]);
     assert.equal(stdout.trim(), `${connectionsMax} EHOSTUNREACH`);
