@@ -22,6 +22,8 @@ export type TestHostOptions = {
   kind: "mock" | "oci";
   faults?: MockFaults;
   network?: Partial<NetworkSettings>;
+  /** A program in the runtime's place. */
+  runtime?: string;
   /** A driver on what an earlier one made; that one owns the directory. */
   dataDir?: string;
   cgroupParent?: string;
@@ -30,6 +32,7 @@ export type TestHostOptions = {
 const log = createLogger("silent");
 const projectRoot = join(import.meta.dirname, "../..");
 export const guestBinary = process.env.CATNAP_GUEST_BINARY ?? join(projectRoot, "guest/build/catnap-init");
+export const ociRuntime = process.env.CATNAP_OCI_RUNTIME ?? "runc";
 const commandTimeoutMs = 60_000;
 
 export class TestHost implements AsyncDisposable {
@@ -55,7 +58,7 @@ export class TestHost implements AsyncDisposable {
     const oci = {
       dataDir,
       cgroupParent,
-      runtime: process.env.CATNAP_OCI_RUNTIME ?? "runc",
+      runtime: options.runtime ?? ociRuntime,
       guestBinary,
       searchBinary,
       network,
