@@ -184,7 +184,8 @@ test("--timeout stops the command and ends with 124", async () => {
   await using server = stoppable.server;
   const run = await cli(["exec", "dev", "--timeout", "1s", "--", "sleep", "9"], {
     env: server.env,
-    async during() {
+    async during({ stdout }) {
+      await eventually(() => assert.equal(stdout(), "started "));
       await eventually(() => assert.ok(server.asked.some(({ method }) => method === "DELETE")));
       stoppable.end(143);
     },
