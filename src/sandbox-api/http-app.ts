@@ -121,7 +121,10 @@ function addBodyParsers(app: App): void {
 function addErrorAnswers(app: App, log: Logger): void {
   app.setNotFoundHandler((request, reply) => {
     const allowed = allowedMethods(request.raw.url!);
-    if (allowed.length === 0) return reply.code(404).send({ error: `There is no ${request.method} at this path.` });
+    // A path that a wildcard stands for may name nothing when nothing stands in its place.
+    if (allowed.length === 0 || allowed.includes(request.method)) {
+      return reply.code(404).send({ error: `There is no ${request.method} at this path.` });
+    }
     const methods = allowed.join(", ");
     return reply
       .code(405)

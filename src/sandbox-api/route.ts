@@ -2,12 +2,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
-import { Value } from "typebox/value";
 import type { Endpoint } from "../contract/endpoint.ts";
 import { describeProblems, type InputPart } from "../contract/input.ts";
 import { AppError } from "../core/errors.ts";
 import { type Timing, timingOf } from "../core/timing.ts";
 import { type SessionContext, sessionOf } from "./session-context.ts";
+import { readUrlValues } from "./url-values.ts";
 
 export type App = FastifyInstance;
 
@@ -68,14 +68,14 @@ export function isMultipart(request: FastifyRequest): boolean {
   return /^multipart\/form-data\b/i.test(request.headers["content-type"] ?? "");
 }
 
-/** Text is converted where a URL carried it; a body must have the right types by itself. */
+/** Text is read as what it stands for where a URL carried it; a body must have the right types by itself. */
 function validator(part: InputPart, schema: TSchema | undefined): (value: unknown) => unknown {
   if (schema === undefined) return () => undefined;
   const compiled = Compile(schema);
   return (value) => {
-    const converted = part === "body" ? withoutNulls(value) : Value.Convert(schema, { ...(value as object) });
-    if (compiled.Check(converted)) return converted;
-    throw new AppError("invalid_request", describeProblems(compiled.Errors(converted), schema, part));
+    const read = part === "body" ? withoutNulls(value) : readUrlValues(schema, value as object);
+    if (compiled.Check(read)) return read;
+    throw new AppError("invalid_request", describeProblems(compiled.Errors(read), schema, part));
   };
 }
 

@@ -67,10 +67,11 @@ test("another request with the key is 422 and runs nothing", async () => {
     { command: "echo run >> ran" },
     { command: "true" },
     { command: "echo run >> ran", timeout: 1 },
+    { command: "echo run >> ran", workingDir: "/nowhere" },
   ]) {
     const answer = await start("k", other);
     assert.deepEqual([answer.status, Object.keys(answer.json as object)], [422, ["error"]]);
-    assert.match(answer.text, /Idempotency-Key was used with another request/);
+    assert.match(answer.text, /^{"error":"The Idempotency-Key was used with another request/);
   }
   await eventually(() => assert.equal(runs(), 1));
 });

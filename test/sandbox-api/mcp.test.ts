@@ -214,7 +214,8 @@ test("code is found by name and by contents", async () => {
   );
   assert.equal(await grep({ query: "ANSWER", caseSensitive: true }), "Nothing matches.");
   assert.equal(await grep({ query: "answer", excludePattern: "*.ts" }), "code/src/parser.py:1:1:answer = 42\n");
-  await expectError("codegenGrepSearch", { query: "(" }, /search failed/);
+  await expectError("codegenGrepSearch", { query: "(" }, /search failed: error: unclosed group/);
+  await expectError("codegenGrepSearch", { query: "a\0" }, /^query contains a NUL byte$/);
   const { directory } = (await call("codegenListDir", { relativeWorkspacePath: "code" })).data as {
     directory: { subdirectories: object[] };
   };

@@ -104,6 +104,7 @@ test("a write that names its place may be repeated, and one that leaves a gap is
   assert.equal(((await write("exact", "cd", "?offset=2")).json as { taken: number }).taken, 4);
   assert.equal((await write("exact", "z", "?offset=9")).status, 409);
   assert.equal((await write("exact", "z", "?offset=-1")).status, 400);
+  assert.equal((await write("exact", "z", "?offset=1.5")).status, 400);
   await sandbox.ask("DELETE", "/process/exact/stdin");
   assert.equal((await ended("exact")).stdout, "abcd");
 });

@@ -68,7 +68,7 @@ test("files are found by globs, hidden and generated ones only when asked for", 
     ],
     total: 3,
   });
-  for (const query of ["type=socket", "maxResults=-1", "maxResults=many"]) {
+  for (const query of ["type=socket", "maxResults=-1", "maxResults=many", "maxResults=1.5", "maxResults=true"]) {
     assert.equal((await sandbox.ask("GET", `/filesystem-find?${query}`)).status, 400, query);
   }
   assert.equal((await sandbox.ask("GET", "/filesystem-find/README.md")).status, 422);
@@ -105,7 +105,7 @@ test("contents are searched for the text itself, with lines and columns from 1",
   assert.deepEqual(await paths("absent"), []);
   assert.deepEqual(await paths("-e"), []);
   assert.deepEqual((await ask(sandbox, "/filesystem-content-search?query=e&maxResults=2")).total, 2);
-  for (const query of ["", "query=", "query=a&maxResults=-1", `query=${"a".repeat(1_025)}`]) {
+  for (const query of ["", "query=", "query=a&maxResults=-1", `query=${"a".repeat(1_025)}`, "query=a%00b"]) {
     assert.equal((await sandbox.ask("GET", `/filesystem-content-search?${query}`)).status, 400, query);
   }
   assert.equal((await sandbox.ask("GET", "/filesystem-content-search/nothing?query=a")).status, 422);
@@ -140,7 +140,11 @@ describe("globs", () => {
     ["a/*.ts", "a/b/c.ts", false],
     ["a/**/*.ts", "a/b/c.ts", true],
     ["a/**/*.ts", "a/c.ts", true],
+    ["a/**/c", "a/bc", false],
     ["**/c", "c", true],
+    ["**/c", "a/b/c", true],
+    ["**/c", "bc", false],
+    ["**c", "a/bc", true],
     ["?", "é", true],
     ["[a-c]x", "bx", true],
     ["[!a-c]x", "bx", false],

@@ -64,9 +64,12 @@ const refused: [
 ][] = [
   ["GET", "/nothing", 404, {}, undefined],
   ["GET", "/process/a/b/c", 404, {}, undefined],
+  ["DELETE", "/drives/mount", 404, {}, undefined],
+  ["POST", "/filesystem-multipart/initiate", 404, {}, undefined],
   ["POST", "/health", 405, {}, undefined],
   ["PUT", "/process", 405, {}, undefined],
   ["POST", "/filesystem/x", 405, {}, undefined],
+  ["GET", "/filesystem-multipart/initiate", 405, {}, undefined],
   ["POST", "/process", 415, { "content-type": "text/plain" }, "x"],
   ["POST", "/process", 400, { "content-type": "application/json" }, "{"],
   ["POST", "/process", 400, { "content-type": "application/json" }, "[]"],

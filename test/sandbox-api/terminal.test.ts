@@ -285,6 +285,7 @@ test("what is asked wrongly is refused with the reason", async () => {
     ["cols=0", 400, /^query parameter cols must be at least 1$/],
     ["rows=1001", 400, /^query parameter rows must/],
     ["cols=x", 400, /^query parameter cols must/],
+    ["cols=80.5", 400, /^query parameter cols must be an integer$/],
     [`sessionId=${"x".repeat(129)}`, 400, /^query parameter sessionId must/],
     ["sessionId=r1&shell=/no/such/shell", 422, /\/no\/such\/shell/],
     ["sessionId=r2&shell=%00", 400, /NUL/],

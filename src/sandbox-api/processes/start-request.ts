@@ -49,9 +49,10 @@ function mergeEnvironment(machine: Machine, own: Record<string, string>): Record
   return { HOME: machine.homeDir, ...machine.environment, ...own };
 }
 
-/** The guest says only that it could not; a missing working directory is told apart by looking. */
+/** The guest says only why it could not, with an errno; a missing working directory is told apart by looking. */
 export async function describeStartFailure(error: unknown, workingDir: string, machine: Machine): Promise<unknown> {
-  if (!(error instanceof AppError) || (error.code !== "unprocessable" && error.code !== "not_found")) return error;
+  if (!(error instanceof AppError) || error.details?.errno === undefined) return error;
+  if (error.code !== "unprocessable" && error.code !== "not_found") return error;
   const info = await machine.guest.files.stat(workingDir).catch((reason: unknown) => reason);
   const isMissing = info instanceof AppError && info.code === "not_found";
   const isDirectory = typeof info === "object" && info !== null && "type" in info && info.type === "directory";

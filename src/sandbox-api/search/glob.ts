@@ -3,7 +3,10 @@
 /** `*` and `?` stay within a segment, `**` does not; `[abc]`, `[a-z]`, `[!a]` and `\` as shells have them. */
 export type Glob = { matches(path: string): boolean };
 
-type Token = { kind: "one"; accepts: (character: string) => boolean } | { kind: "many"; crossesSlashes: boolean };
+type Token =
+  | { kind: "one"; accepts: (character: string) => boolean }
+  /** `endsSegment`: what follows it begins a segment. */
+  | { kind: "many"; crossesSlashes: boolean; endsSegment: boolean };
 
 /** A pattern without a slash is for the last segment of a path, another for the whole. */
 export function compileGlob(pattern: string): Glob {
@@ -29,9 +32,10 @@ function parse(pattern: string): Token[] {
     if (character === "*") {
       const crossesSlashes = characters[at + 1] === "*";
       while (characters[at + 1] === "*") at++;
-      tokens.push({ kind: "many", crossesSlashes });
       // `**/` also stands for no directory at all.
-      if (crossesSlashes && characters[at + 1] === "/") at++;
+      const endsSegment = crossesSlashes && characters[at + 1] === "/";
+      if (endsSegment) at++;
+      tokens.push({ kind: "many", crossesSlashes, endsSegment });
     } else if (character === "?") {
       tokens.push({ kind: "one", accepts: (other) => other !== "/" });
     } else if (character === "[" && characters.indexOf("]", at + 2) !== -1) {
@@ -64,7 +68,7 @@ function matches(tokens: readonly Token[], text: string): boolean {
   let states = new Uint8Array(tokens.length + 1);
   let next = new Uint8Array(tokens.length + 1);
   states[0] = 1;
-  follow(tokens, states);
+  follow(tokens, states, true);
   for (const character of text) {
     next.fill(0);
     let isAlive = false;
@@ -78,15 +82,16 @@ function matches(tokens: readonly Token[], text: string): boolean {
       isAlive = true;
     }
     if (!isAlive) return false;
-    follow(tokens, next);
+    follow(tokens, next, character === "/");
     [states, next] = [next, states];
   }
   return states[tokens.length] === 1;
 }
 
 /** A `many` may also stand for nothing. */
-function follow(tokens: readonly Token[], states: Uint8Array): void {
+function follow(tokens: readonly Token[], states: Uint8Array, beginsSegment: boolean): void {
   for (let state = 0; state < tokens.length; state++) {
-    if (states[state] === 1 && tokens[state]!.kind === "many") states[state + 1] = 1;
+    const token = tokens[state]!;
+    if (states[state] === 1 && token.kind === "many" && (beginsSegment || !token.endsSegment)) states[state + 1] = 1;
   }
 }

@@ -26,6 +26,7 @@ export async function searchContentsOf(
   { tools, program, directory, signal }: ContentSearch,
   query: ContentQuery,
 ): Promise<ContentMatch[]> {
+  if (query.query.includes("\0")) throw new AppError("invalid_request", "query contains a NUL byte");
   const matches: ContentMatch[] = [];
   if (query.resultsMax === 0) return matches;
   const parser = new MatchParser((match) => matches.push(match));
@@ -46,8 +47,7 @@ export async function searchContentsOf(
   const { end, errorText, isCutShort } = ended;
   // 0: something was found; 1: nothing; 2: some files could not be read, or the question made no sense.
   const isAnswered = isCutShort || (end !== undefined && "code" in end && (end.code < 2 || matches.length > 0));
-  if (!isAnswered && errorText !== "")
-    throw new AppError("unprocessable", `The search failed: ${firstLine(errorText)}`);
+  if (!isAnswered && errorText !== "") throw new AppError("unprocessable", `The search failed: ${reasonOf(errorText)}`);
   if (!isAnswered && end === undefined)
     throw new AppError("unavailable", "The sandbox's init was lost during the search.");
   return matches.slice(0, query.resultsMax);
@@ -91,8 +91,10 @@ function escapeGlob(name: string): string {
   return name.replaceAll(/[*?[\]{}!\\]/g, "\\$&");
 }
 
-function firstLine(text: string): string {
-  return text.split("\n", 1)[0]!.slice(0, 300);
+/** Of a pattern that makes no sense the program shows the place first and the reason after it. */
+function reasonOf(text: string): string {
+  const reason = /^error: .+/m.exec(text)?.[0] ?? text.split("\n", 1)[0]!;
+  return reason.slice(0, 300);
 }
 
 /** The program is missing in sandboxes of earlier versions; the directory may be missing in any. */
@@ -101,6 +103,7 @@ function describeStartFailure(error: unknown, directory: string): unknown {
   if (error.message.startsWith("chdir")) {
     return new AppError("unprocessable", `'${directory}' is no directory that can be searched.`, { cause: error });
   }
+  if (error.details?.errno !== "ENOENT") return error;
   const message = "Contents cannot be searched in this sandbox: it was made by an earlier version. Make a new one.";
   return new AppError("unavailable", message, { cause: error });
 }

@@ -2,7 +2,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { Compile } from "typebox/compile";
-import { Value } from "typebox/value";
 import type { WebSocketServer } from "ws";
 import { describeProblems } from "../../contract/input.ts";
 import { TerminalQuery, terminalFrameMaxBytes } from "../../contract/sandbox-api/terminal.ts";
@@ -11,6 +10,7 @@ import { timingOf } from "../../core/timing.ts";
 import { countActivity } from "../activity.ts";
 import { refuseUpgrade } from "../error-answer.ts";
 import type { SessionContext } from "../session-context.ts";
+import { readUrlValues } from "../url-values.ts";
 
 const validator = Compile(TerminalQuery);
 
@@ -66,7 +66,7 @@ async function open(request: IncomingMessage, socket: Duplex, head: Buffer, sess
 
 function readQuery(url: string): TerminalQuery {
   const parameters = Object.fromEntries(new URL(url, "http://sandbox").searchParams);
-  const query: unknown = Value.Convert(TerminalQuery, parameters);
+  const query: unknown = readUrlValues(TerminalQuery, parameters);
   if (validator.Check(query)) return query;
   throw new AppError("invalid_request", describeProblems(validator.Errors(query), TerminalQuery, "query"));
 }
