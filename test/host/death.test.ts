@@ -106,7 +106,9 @@ test("who waits for a command or follows its log when the init dies is told that
   await harness.create("killed");
   const command = { name: "long", command: "echo begun; exec sleep 1000", waitForCompletion: true };
   const waiting = harness.call("killed", "POST", "/process", command);
-  await eventually(async () => assert.equal((await processes(harness, "killed"))[0]?.status, "running"));
+  await eventually(async () => {
+    assert.equal((await harness.call("killed", "GET", "/process/long/logs")).stdout, "begun\n");
+  });
   const stream = await harness.ask("killed", "GET", "/process/long/logs/stream");
   await harness.kill(harness.record("killed").id);
   assert.equal(await stream.text(), "stdout:begun\n");
@@ -169,7 +171,8 @@ test("deleting works while the instance is being started again", async () => {
 });
 
 test("an instance that cannot be destroyed at first is destroyed later, and its sandbox is out of reach at once", async () => {
-  await using harness = await HostHarness.start();
+  // Nobody but the test tries.
+  await using harness = await HostHarness.start({ removeRetryMs: 3_600_000 });
   const { instanceId } = await harness.create("clinging");
   let refusals = 2;
   harness.driver.before.destroy = () => {
@@ -203,5 +206,6 @@ test("without an init nothing is created, and nothing is left", async () => {
   await harness.create("first");
   await harness.create("second");
   await assert.rejects(harness.create("third"));
-  assert.deepEqual(harness.directories().length, 2);
+  // The pool tries, too, now and then.
+  await eventually(() => assert.equal(harness.directories().length, 2));
 });

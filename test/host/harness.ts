@@ -145,7 +145,7 @@ export class HostHarness implements AsyncDisposable {
     this.#host = undefined;
   }
 
-  async create(name: string, { signal = AbortSignal.timeout(20_000) } = {}): Promise<{ instanceId: string }> {
+  async create(name: string, { signal = AbortSignal.timeout(60_000) } = {}): Promise<{ instanceId: string }> {
     const instanceId = randomToken(16);
     await this.host.createInstance(this.request(name, instanceId), { signal });
     this.routes.set(name, { instanceId, status: "DEPLOYED", enabled: true });
@@ -191,7 +191,7 @@ export class HostHarness implements AsyncDisposable {
 
   /** A request that must succeed, with its JSON. */
   async call(name: string, method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
-    const response = await this.ask(name, method, path, body, AbortSignal.timeout(30_000));
+    const response = await this.ask(name, method, path, body, AbortSignal.timeout(60_000));
     const text = await response.text();
     assert.ok(response.ok, `${method} ${path} answered ${response.status}: ${text}`);
     return JSON.parse(text) as Record<string, unknown>;
