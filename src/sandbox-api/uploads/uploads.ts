@@ -107,6 +107,9 @@ export class Uploads {
       this.#journal.append(uploadId, { kind: "completed" });
       upload.completed = true;
     });
+    // The last to be forgotten, however long ago it was initiated.
+    this.#uploads.delete(uploadId);
+    this.#uploads.set(uploadId, upload);
     await this.#clear(upload).catch(() => undefined);
     this.#forgetOldCompleted();
     return upload;
