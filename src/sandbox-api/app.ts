@@ -19,7 +19,7 @@ import { isTerminalUrl, upgradeTerminal } from "./terminal/terminal-upgrade.ts";
 import { Terminals } from "./terminal/terminals.ts";
 import { ToolRuns } from "./tools/tool-runs.ts";
 import type { InitSource } from "./upgrade/init-source.ts";
-import { Upgrades } from "./upgrade/upgrades.ts";
+import { Upgrades, type UpgradesOptions } from "./upgrade/upgrades.ts";
 import { Uploads, type UploadsOptions } from "./uploads/uploads.ts";
 
 /** Memory for content that cannot be streamed, of all sandboxes and of one, so that one cannot take everybody's. */
@@ -33,6 +33,8 @@ export type SandboxApiOptions = {
   commit: string;
   startedAt: Date;
   inits: InitSource;
+  /** How long an init that is to take over may leave its caller waiting. */
+  upgradePatienceMs?: number;
   /** How long a multipart upload may lie without another part coming. */
   multipartTtlMs?: number;
   /** Where its parts lie inside the sandbox. */
@@ -42,6 +44,7 @@ export type SandboxApiOptions = {
 export function createSandboxApi({
   log,
   inits,
+  upgradePatienceMs,
   multipartTtlMs,
   multipartRoot,
   ...build
@@ -52,7 +55,9 @@ export function createSandboxApi({
   return {
     async open(machine) {
       await app.ready();
-      const parts = { app, machine, log, budget, inits, uploads: { ttlMs: multipartTtlMs, partsRoot: multipartRoot } };
+      const uploads = { ttlMs: multipartTtlMs, partsRoot: multipartRoot };
+      const upgrades = { source: inits, patienceMs: upgradePatienceMs };
+      const parts = { app, machine, log, budget, upgrades, uploads };
       const session = new Session(parts, () => sessions.delete(session));
       sessions.add(session);
       return session;
@@ -69,7 +74,7 @@ type SessionParts = {
   machine: Machine;
   log: Logger;
   budget: MemoryBudget;
-  inits: InitSource;
+  upgrades: Pick<UpgradesOptions, "source" | "patienceMs">;
   uploads: UploadsOptions;
 };
 
@@ -81,18 +86,18 @@ class Session implements SandboxSession {
   readonly #onDisposed: () => void;
 
   constructor(parts: SessionParts, onDisposed: () => void) {
-    const { app, machine, log, budget, inits } = parts;
+    const { app, machine, log, budget, upgrades, uploads } = parts;
     this.#app = app;
     this.#onDisposed = onDisposed;
     const own = log.child({ instance: machine.instanceId });
     this.#context = {
       machine,
       processes: new Processes(machine, own),
-      uploads: new Uploads(machine, parts.uploads),
+      uploads: new Uploads(machine, uploads),
       tools: new ToolRuns(machine),
       terminals: new Terminals(machine),
       monitors: new PortMonitors(machine, own, this.#end.signal),
-      upgrades: new Upgrades({ machine, source: inits, log: own, ended: this.#end.signal }),
+      upgrades: new Upgrades({ ...upgrades, machine, log: own, ended: this.#end.signal }),
       log: own,
       budget: new MemoryBudget({ ...waiting, totalBytes: sandboxContentMaxBytes, parent: budget }),
       ended: this.#end.signal,

@@ -23,7 +23,8 @@ export interface Machine {
   readonly startCount: number;
   /**
    * Replaces the init inside by another build of it, without disturbing what runs. Rejects with `unprocessable` and `details.step`
-   * (`validate` or `replace`) when the binary is not fit or cannot take over: the one that was there goes on then.
+   * (`validate` or `replace`) when the binary is not fit or cannot take over: the one that was there goes on then. Settles when the init
+   * has answered or is gone, however long that takes; the caller keeps the instance awake as long as it likes.
    */
   upgrade(binary: Buffer): Promise<InitUpgrade>;
   /** How often `upgrade` has succeeded, over all daemons. */

@@ -5,7 +5,9 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, test } from "node:test";
+import { FrameWriter } from "../../src/host/guest/frames.ts";
 import type { GuestConnection } from "../../src/host/guest/guest.ts";
+import { frameType } from "../../src/host/guest/protocol.ts";
 import { eventually } from "../eventually.ts";
 import { startFakeGuest } from "./fake-guest.ts";
 import { Recorder } from "./recorder.ts";
@@ -268,6 +270,22 @@ test("while one upgrade hangs the init serves everybody, refuses a second, and f
   await using second = await guest.open();
   await eventually(() => assert.equal(readFileSync(`/proc/${guest.pid}/task/${guest.pid}/children`, "utf8"), ""));
   assert.deepEqual(await second.upgrade(binary), { from: version, to: version });
+});
+
+test("an init that takes over after a long time is known for what it is from then on", async (context) => {
+  await using fake = await startFakeGuest({ hello: Buffer.from("CATN\x01\x00\x01\x02", "latin1") });
+  await using connection = await fake.open();
+  const control = await fake.control;
+  const uses = () => connection.connectTo("name", 1, AbortSignal.abort(new Error("it would")));
+  await assert.rejects(uses(), { code: "unprocessable", details: { ability: "connectTo" } });
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const upgraded = connection.upgrade(binary).catch((error: unknown) => error);
+  context.mock.timers.tick(3_600_000);
+  context.mock.timers.reset();
+  const answer = new FrameWriter().text("").u32(0).text("before").text("now").u8(4);
+  control.write(answer.frame(frameType.upgraded, 1));
+  await eventually(() => assert.rejects(uses(), /it would/));
+  assert.deepEqual(await upgraded, { from: "before", to: "now" });
 });
 
 test("an init of an earlier build is not asked to", async () => {

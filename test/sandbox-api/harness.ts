@@ -49,6 +49,7 @@ export class TestSandbox implements AsyncDisposable {
   touches = 0;
   upgradeCount = 0;
   initDigest = "";
+  upgradePatienceMs: number | undefined;
   inits: InitSource = shippedInit();
   /** Raised by a test that plays another start of the machine. */
   startCount = 0;
@@ -130,6 +131,7 @@ export class TestSandbox implements AsyncDisposable {
       commit: "c0ffee",
       startedAt: new Date(),
       inits: this.inits,
+      upgradePatienceMs: this.upgradePatienceMs,
       multipartTtlMs: this.#multipartTtlMs,
       multipartRoot: this.multipartRoot,
     });

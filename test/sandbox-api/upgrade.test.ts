@@ -134,6 +134,58 @@ test("a version that is not shipped is not found without a place to download it 
   assert.match(last.error!, /ships version 1\.2\.3 alone/);
 });
 
+test("an init that answers after the platform's patience has ended is told as what it is then", async () => {
+  sandbox.upgradePatienceMs = 50;
+  await sandbox.restart();
+  const [second, first] = [Buffer.concat([shipped, Buffer.from("second")]), shipped];
+  for (const [binary, count] of [
+    [first, 1],
+    [second, 2],
+  ] as const) {
+    sandbox.inits = { ...shippedInit(), readShipped: async () => binary };
+    await sandbox.restart();
+    process.kill(sandbox.guestPid, "SIGSTOP");
+    try {
+      assert.equal((await sandbox.ask("POST", "/upgrade")).status, 200);
+      const { status, step, error } = await finished();
+      assert.deepEqual([status, step], ["failed", "replace"]);
+      assert.match(error!, /not answered/);
+      assert.equal(sandbox.awakeCount, 0);
+      assert.equal(sandbox.upgradeCount, count - 1);
+    } finally {
+      process.kill(sandbox.guestPid, "SIGCONT");
+    }
+    const { lastAttempt: _, ...last } = await eventually(async () => {
+      const { lastUpgrade } = (await sandbox.ask("GET", "/health")).json as HealthReport;
+      assert.equal(lastUpgrade?.status, "completed");
+      return lastUpgrade;
+    });
+    assert.deepEqual(last, { status: "completed", step: "completed", version: "latest" });
+    assert.equal(sandbox.upgradeCount, count);
+  }
+});
+
+test("an answer that comes late says nothing of a later upgrade", async () => {
+  sandbox.upgradePatienceMs = 50;
+  const waiting = Promise.withResolvers<Buffer>();
+  const sources = [Promise.resolve(shipped), waiting.promise];
+  sandbox.inits = { ...shippedInit(), readShipped: () => sources.shift()! };
+  await sandbox.restart();
+  process.kill(sandbox.guestPid, "SIGSTOP");
+  try {
+    await sandbox.ask("POST", "/upgrade");
+    assert.equal((await finished()).status, "failed");
+    assert.equal((await sandbox.ask("POST", "/upgrade")).status, 200);
+  } finally {
+    process.kill(sandbox.guestPid, "SIGCONT");
+  }
+  await eventually(() => assert.equal(sandbox.upgradeCount, 1));
+  const { lastUpgrade } = (await sandbox.ask("GET", "/health")).json as HealthReport;
+  assert.deepEqual([lastUpgrade?.status, lastUpgrade?.step], ["running", "download"]);
+  waiting.resolve(Buffer.from("none"));
+  assert.equal((await finished()).status, "failed");
+});
+
 test("there is one upgrade at a time, and one that the platform's end cut off has failed", async () => {
   const waiting = Promise.withResolvers<Buffer>();
   sandbox.inits = { ...shippedInit(), readShipped: () => waiting.promise };

@@ -136,11 +136,10 @@ export class ControlConnection {
       throw upgradeError("validate", `it has ${binary.length} of at most ${binaryBytesMax} bytes`);
     }
     const encode = (request: number): Buffer => encodeUpgrade(request, binary);
-    const frame = await this.#ask(frameType.upgraded, encode, "Upgrading the init");
-    const { step, value, from, to, revision } = decodeUpgraded(frame);
+    // However late: an init that was stopped or starved goes on with it, and then is another.
+    const frame = await this.#ask(frameType.upgraded, encode, "Upgrading the init", { timeoutMs: Infinity });
+    const { step, value, from, to } = decodeUpgraded(frame);
     if (step !== "") throw failedUpgrade(step, value);
-    this.#revision = revision;
-    this.#widenWindows();
     return { from, to };
   }
 
@@ -275,8 +274,17 @@ export class ControlConnection {
     if (frame.type === frameType.spawned) decodeSpawned(frame);
     else if (frame.type === frameType.signalled || frame.type === frameType.resized) decodeErrno(frame);
     else if (frame.type === frameType.taken) decodeTaken(frame);
-    else if (frame.type === frameType.upgraded) decodeUpgraded(frame);
+    else if (frame.type === frameType.upgraded) return this.#onUpgraded(frame);
     else if (frame.payload.length > 0) throw new GuestProtocolError("a frame is too long for its type");
     this.#answers.receive(frame);
+  }
+
+  /** What comes after it on the connection is the new init's. */
+  #onUpgraded(frame: Frame): void {
+    const { step, revision } = decodeUpgraded(frame);
+    this.#answers.receive(frame);
+    if (step !== "") return;
+    this.#revision = revision;
+    this.#widenWindows();
   }
 }

@@ -9,7 +9,7 @@ export type Deferred<T> = {
 };
 
 export type DeadlineOptions = {
-  /** Absent: no deadline. */
+  /** Absent or infinite: no deadline. */
   timeoutMs?: number;
   signal?: AbortSignal;
   /** What did not happen, for the message. */
@@ -21,7 +21,7 @@ export function deferWithDeadline<T>({ timeoutMs, signal, what }: DeadlineOption
   let isOpen = true;
   const onAbort = (): void => void settle(() => reject(signal!.reason));
   const timer =
-    timeoutMs === undefined
+    timeoutMs === undefined || timeoutMs === Infinity
       ? undefined
       : setTimeout(() => settle(() => reject(new AppError("timeout", `${what} took too long.`))), timeoutMs);
   const settle = (act: () => void): boolean => {

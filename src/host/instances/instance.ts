@@ -178,7 +178,6 @@ export class Instance {
 
   /** Replaces the init in place, which is no death: whoever uses the instance notices nothing. */
   async upgrade(binary: Buffer): Promise<InitUpgrade> {
-    using _awake = this.acquire();
     const upgrade = await this.guest.upgrade(binary);
     this.record.initDigest = createHash("sha256").update(binary).digest("hex");
     this.record.upgradeCount = (this.record.upgradeCount ?? 0) + 1;

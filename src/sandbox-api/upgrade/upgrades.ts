@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { Value } from "typebox/value";
 import { UpgradeAttempt } from "../../contract/sandbox-api/health.ts";
 import { writeFileAtomic } from "../../core/atomic-file.ts";
@@ -20,14 +21,23 @@ const processors: Readonly<Record<string, { name: string; machine: number }>> = 
   arm64: { name: "arm64", machine: 183 },
 };
 
-export type UpgradesOptions = { machine: Machine; source: InitSource; log: Logger; ended: AbortSignal };
+/** Far longer than an init tries out another, so that only one that is stopped, or starved, outlives it. */
+const patienceMaxMs = 30_000;
+
+export type UpgradesOptions = {
+  machine: Machine;
+  source: InitSource;
+  patienceMs?: number;
+  log: Logger;
+  ended: AbortSignal;
+};
 
 /**
  *   starting ──► download ──► validate ──► replace ──► completed
  *       │                                                            status `running` until the last, then `completed`
  *       └──► skipped, when the shipped init runs already
  *
- * Any step may fail: `status` is `failed` then, and `step` the one that did.
+ * Any step may fail: `status` is `failed` then, and `step` the one that did. `replace` is left again when a late answer says so.
  */
 export class Upgrades {
   readonly #options: UpgradesOptions;
@@ -38,7 +48,8 @@ export class Upgrades {
     this.#options = options;
     this.#last = this.#load();
     if (this.#last?.status !== "running") return;
-    this.#save({ ...this.#last, status: "failed", error: "The platform stopped before the upgrade was done." });
+    const error = `The platform stopped before ${this.#last.step === "replace" ? "it was told how the upgrade went" : "the upgrade was done"}.`;
+    this.#save({ ...this.#last, status: "failed", error });
   }
 
   /** Undefined until one was attempted. */
@@ -47,7 +58,7 @@ export class Upgrades {
   }
 
   start(version: string, baseUrl: string | undefined): void {
-    const { source, machine, log } = this.#options;
+    const { source, machine } = this.#options;
     if (this.#running !== undefined) throw new AppError("conflict", "An upgrade of this sandbox is running already.");
     const downloadUrl = baseUrl === undefined ? undefined : downloadUrlOf(baseUrl, version);
     if (downloadUrl !== undefined) source.requireUrl(downloadUrl);
@@ -55,12 +66,7 @@ export class Upgrades {
     this.#save({ status: "running", step: "starting", version, lastAttempt, ...(downloadUrl && { downloadUrl }) });
     const awake = machine.holdAwake();
     this.#running = this.#run(version, downloadUrl)
-      .catch((error: unknown) => {
-        const failure = toAppError(error);
-        log.warn({ version, err: error }, "upgrade failed");
-        const step = failure.details?.step;
-        this.#enter(typeof step === "string" ? step : this.#last!.step, { status: "failed", error: failure.message });
-      })
+      .catch((error: unknown) => this.#failed(error))
       .finally(() => {
         awake[Symbol.dispose]();
         this.#running = undefined;
@@ -78,8 +84,34 @@ export class Upgrades {
     this.#enter("validate", downloadUrl === undefined ? {} : { bytesDownloaded: binary.length });
     requireProgram(binary);
     this.#enter("replace");
-    await machine.upgrade(binary);
-    this.#enter("completed", { status: "completed" });
+    await this.#replace(binary);
+  }
+
+  /** What outlives the patience has failed until it is told how it went: an init that was stopped may still take over. */
+  async #replace(binary: Buffer): Promise<void> {
+    const { machine, patienceMs = patienceMaxMs } = this.#options;
+    const { lastAttempt } = this.#last!;
+    const replaced = machine.upgrade(binary).then(
+      () => () => this.#enter("completed", { status: "completed", error: undefined }),
+      (error: unknown) => () => this.#failed(error),
+    );
+    const enough = new AbortController();
+    const late = delay(patienceMs, undefined, { signal: enough.signal }).then(() => {
+      void replaced.then((tell) => this.#last?.lastAttempt === lastAttempt && tell());
+      throw new AppError(
+        "timeout",
+        "The init has not answered yet; should it still take over, this report will say so.",
+      );
+    });
+    (await Promise.race([replaced, late]))();
+    enough.abort();
+  }
+
+  #failed(error: unknown): void {
+    const { message, details } = toAppError(error);
+    this.#options.log.warn({ version: this.#last!.version, err: error }, "upgrade failed");
+    const step = typeof details?.step === "string" ? details.step : this.#last!.step;
+    this.#enter(step, { status: "failed", error: message });
   }
 
   async #shipped(version: string): Promise<Buffer> {
