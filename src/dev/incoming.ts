@@ -24,6 +24,16 @@ export function normalizeTarget(request: IncomingMessage): string | undefined {
   return undefined;
 }
 
+/** Whoever offers a body is asked for it when somebody begins to read, and not at all when the answer has begun by then. */
+export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const read = request._read;
+  request._read = (size) => {
+    request._read = read;
+    if (!response.headersSent) response.writeContinue();
+    request._read(size);
+  };
+}
+
 /** Answers that are owed to each connection. */
 const owed = new WeakMap<Duplex, number>();
 

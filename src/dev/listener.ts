@@ -8,6 +8,7 @@ import { timingOf } from "../core/timing.ts";
 import { createHttp2Server, isPreface } from "./http2/server.ts";
 import { StreamBounds } from "./http2/stream-bounds.ts";
 import {
+  askWhenRead,
   isAnswerOwed,
   normalizeTarget,
   refuseClient,
@@ -84,7 +85,11 @@ export async function openListener(
     else void started.promise.then((late) => dispatch(late, request, response));
   };
   server.on("request", onRequest);
-  // Expectations nobody knows are ignored; the one that is known has been answered by then.
+  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    askWhenRead(request, response);
+    onRequest(request, response);
+  });
+  // Expectations nobody knows are ignored.
   server.on("checkExpectation", onRequest);
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     timingOf(request);

@@ -162,7 +162,8 @@ class Session implements SandboxSession {
     this.#onDisposed();
     this.#context.monitors[Symbol.dispose]();
     this.#context.terminals[Symbol.dispose]();
-    await Promise.all([this.#ports[Symbol.asyncDispose](), this.#context.processes[Symbol.asyncDispose]()]);
+    this.#ports[Symbol.dispose]();
+    await this.#context.processes[Symbol.asyncDispose]();
   }
 
   #report(error: unknown): AppError {

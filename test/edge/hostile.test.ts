@@ -69,11 +69,23 @@ test("chunk extensions and trailers change nothing", async () => {
   assert.ok(!rawHeaders.some((name) => name.toLowerCase() === "authorization"));
 });
 
-test("a client that expects to be told to go on is, and what else it expects is ignored", async () => {
+test("a client that expects to be told to go on is, unless it is refused, and what else it expects is ignored", async () => {
   const expecting = post("expect: 100-continue", "content-length: 4", "connection: close");
-  const answered = await edge.raw(`${expecting}\r\nabcd`);
+  const asked = connect(edge.port, "127.0.0.1").on("error", () => undefined);
+  let answered = "";
+  asked.on("data", (piece) => {
+    answered += piece.toString();
+    if (answered.endsWith("100 Continue\r\n\r\n")) asked.write("abcd");
+  });
+  asked.write(`${expecting}\r\n`);
+  await new Promise((resolve) => asked.once("close", resolve));
   assert.match(answered, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200/);
   assert.equal(edge.arrivals.at(-1)?.body, "abcd");
+  const refused = await edge.raw(`${expecting.replace("Bearer ", "Bearer x")}\r\n`);
+  assert.match(refused, /^HTTP\/1\.1 401 /);
+  assert.doesNotMatch(refused, /100 Continue/);
+  const together = await edge.raw(`${expecting}\r\nabcd`);
+  assert.match(together, /HTTP\/1\.1 200 /);
   const strange = parseAnswer(
     await edge.raw(`${post("expect: miracles", "content-length: 0", "connection: close")}\r\n`),
   );

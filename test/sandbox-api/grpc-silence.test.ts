@@ -6,7 +6,8 @@ import { createServer } from "node:http2";
 import { type AddressInfo, connect, type Server as NetServer } from "node:net";
 import { test } from "node:test";
 import { createLogger } from "../../src/core/log.ts";
-import { type CallTimeouts, carryGrpcCall } from "../../src/sandbox-api/ports/grpc-call.ts";
+import { carryGrpcCall } from "../../src/sandbox-api/ports/grpc-call.ts";
+import type { CallTimeouts } from "../../src/sandbox-api/ports/port-call.ts";
 import type { SessionContext } from "../../src/sandbox-api/session-context.ts";
 
 async function listen<S extends NetServer>(server: S): Promise<number> {

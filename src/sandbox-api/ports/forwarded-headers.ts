@@ -39,15 +39,24 @@ const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
  * The caller's headers for the server inside, the Host kept as the caller sent it. A request whose length could be read in two ways is
- * refused.
+ * refused, and one whose body is coded for this connection: the server inside would not be told how.
  */
 export function requestHeaders(request: IncomingMessage, port: number): RawHeaders {
   const { headers } = request;
-  if (headers["transfer-encoding"] !== undefined && headers["content-length"] !== undefined) {
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && headers["content-length"] !== undefined) {
     throw new AppError("invalid_request", "The request has both Content-Length and Transfer-Encoding.");
+  }
+  if (coding !== undefined && !isChunked(coding)) {
+    throw new AppError("unsupported", "The only transfer coding that is understood is chunked.");
   }
   const kept = filterHeaders(request.rawHeaders, withheldFromRequests);
   return kept.concat(forwarded(request, port));
+}
+
+/** Trailers come behind what they would change: fields that say who asks, for whom and how much have no place there (RFC 9110, 6.5.1). */
+export function requestTrailers(raw: RawHeaders): [name: string, value: string][] {
+  return pairUp(filterHeaders(raw, new Set([...withheldFromRequests, ...protectedNames])));
 }
 
 const responseHeadersMax = 200;
@@ -62,6 +71,33 @@ export function responseHeaders(raw: RawHeaders): RawHeaders {
     throw new AppError("upstream_failed", "The server inside the sandbox sent a malformed header.");
   }
   return filterHeaders(raw, withheldFromResponses);
+}
+
+/** The same for the head of an answer by HTTP/1, whose framing is its connection's. */
+export function answerHeaders(status: number, raw: RawHeaders): RawHeaders {
+  if (status < 200 || status > 599) throw new AppError("upstream_failed", "its status is none of HTTP");
+  const isCoded = raw.some((part, at) => {
+    return at % 2 === 1 && raw[at - 1]!.toLowerCase() === "transfer-encoding" && !isChunked(part);
+  });
+  if (isCoded) throw new AppError("upstream_failed", "its answer has another transfer coding than chunked");
+  const kept = responseHeaders(raw);
+  // Behind this status nothing comes, whatever length it names (RFC 9110, 8.6).
+  if (status !== 204) return kept;
+  return pairUp(kept)
+    .filter(([name]) => name.toLowerCase() !== "content-length")
+    .flat();
+}
+
+export function responseTrailers(raw: RawHeaders): [name: string, value: string][] {
+  return pairUp(responseHeaders(raw)).filter(([name]) => !protectedNames.has(name.toLowerCase()));
+}
+
+function isChunked(coding: string): boolean {
+  return /^\s*chunked\s*$/i.test(coding);
+}
+
+function pairUp(raw: RawHeaders): [name: string, value: string][] {
+  return Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at]!, raw[2 * at + 1]!]);
 }
 
 function filterHeaders(raw: RawHeaders, withheld: ReadonlySet<string>): RawHeaders {

@@ -14,7 +14,8 @@ import { timingOf } from "../../core/timing.ts";
 import { answerError } from "../error-answer.ts";
 import type { SessionContext } from "../session-context.ts";
 import { guardAnswer } from "../stall-guard.ts";
-import { requestHeaders, responseHeaders } from "./forwarded-headers.ts";
+import { requestHeaders, responseHeaders, responseTrailers } from "./forwarded-headers.ts";
+import type { CallTimeouts } from "./port-call.ts";
 import { describeFailure } from "./port-failure.ts";
 import type { PortTarget } from "./port-url.ts";
 
@@ -34,14 +35,6 @@ const sessionOptions: ClientSessionOptions = {
   maxReservedRemoteStreams: 1,
 };
 const sessionWindowBytes = 1024 * 1024;
-
-export type CallTimeouts = {
-  /** From the end of the request to the first byte of the answer. */
-  answerMs: number;
-  /** Without a byte of the request or the answer. */
-  silenceMs: number;
-  intervalMs: number;
-};
 
 export type GrpcCallOptions = {
   request: IncomingMessage;
@@ -202,10 +195,7 @@ class GrpcCall {
     const { response } = this.#options;
     if (!response.headersSent || response.writableEnded || response.destroyed) return;
     try {
-      const kept = responseHeaders(this.#trailers);
-      response.addTrailers(
-        Array.from({ length: kept.length / 2 }, (_, at): [string, string] => [kept[2 * at]!, kept[2 * at + 1]!]),
-      );
+      response.addTrailers(responseTrailers(this.#trailers));
       response.end();
     } catch (error) {
       this.#failure ??= error as Error;

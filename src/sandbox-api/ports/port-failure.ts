@@ -1,5 +1,4 @@
 // What callers are told when a server inside a sandbox does not answer as it should.
-import { errors as undiciErrors } from "undici";
 import { AppError, toAppError } from "../../core/errors.ts";
 
 export function describeFailure(error: Error, port: number): AppError {
@@ -9,16 +8,10 @@ export function describeFailure(error: Error, port: number): AppError {
       cause: error,
     });
   }
-  if (error instanceof undiciErrors.HeadersTimeoutError) {
+  if (error.name === "TimeoutError") {
     return new AppError("timeout", `The server on port ${port} did not answer in time.`, { cause: error });
   }
-  if (
-    error instanceof undiciErrors.InvalidArgumentError ||
-    error instanceof undiciErrors.RequestContentLengthMismatchError
-  ) {
-    return new AppError("invalid_request", "The request cannot be passed on.", { cause: error });
-  }
-  if (error instanceof undiciErrors.UndiciError || "code" in error) {
+  if ("code" in error) {
     return new AppError("upstream_failed", `The server on port ${port} broke the connection or HTTP.`, {
       cause: error,
     });
