@@ -13,7 +13,7 @@ type Instance = InstanceHandle & { spec: InstanceSpec };
 const never = (): AbortSignal => AbortSignal.timeout(60_000);
 
 export function describeDriver(kind: "mock" | "oci"): void {
-  describe(`the ${kind} driver`, { timeout: 300_000 }, () => {
+  describe(`the ${kind} driver`, { timeout: 900_000 }, () => {
     let host: TestHost;
 
     before(async () => {

@@ -20,7 +20,7 @@ const log = createLogger("silent");
 
 describeDriver("oci");
 
-describe("limits of the oci driver", { timeout: 300_000 }, () => {
+describe("limits of the oci driver", { timeout: 900_000 }, () => {
   let host: TestHost;
 
   before(async () => {
@@ -148,7 +148,7 @@ print(share())`;
   });
 });
 
-describe("hostile files", { timeout: 120_000 }, () => {
+describe("hostile files", { timeout: 400_000 }, () => {
   it("are removed with the instance: deeper than any path, without permissions, with links out of it", async () => {
     await using host = await TestHost.open({ kind: "oci" });
     const outside = join(host.dataDir, "outside");
@@ -192,7 +192,7 @@ print("made")`;
   });
 });
 
-describe("what a killed daemon leaves", { timeout: 300_000 }, () => {
+describe("what a killed daemon leaves", { timeout: 900_000 }, () => {
   it("is found and removed, wherever in the making the daemon died", async () => {
     await using host = await TestHost.open({ kind: "oci" });
     const { dataDir, cgroupParent } = host;

@@ -100,7 +100,7 @@ const told = (host: string, path: string, pid: number, port: number): string =>
   `${host} ${path} ${JSON.stringify({ pid, port })}`;
 
 test("a callback on the sandbox's own address, and one outside by its address and by a name of /etc/hosts, are told", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async () => {
   await using sandbox = await create("reaching");
   const own = (await sandbox.run("hostname -I || ip -4 -o addr show eth0")).match(/10\.212\.\d+\.\d+/)?.[0];
@@ -124,7 +124,7 @@ test("a callback on the sandbox's own address, and one outside by its address an
 });
 
 test("a monitor lets its sandbox sleep, and goes on after the daemon was killed and when it is awake", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async () => {
   await using sandbox = await create("lasting");
   const { publicAddress } = outside;

@@ -26,7 +26,7 @@ async function ask(
 ): Promise<Answer> {
   const response = await fetch(platform.url + path, {
     method,
-    signal: AbortSignal.timeout(60_000),
+    signal: AbortSignal.timeout(300_000),
     headers: {
       authorization: `Bearer ${platform.apiKey}`,
       ...(body !== undefined && { "content-type": "application/json" }),

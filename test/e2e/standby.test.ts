@@ -36,7 +36,7 @@ function at(name: string, path: string): string {
 }
 
 function ask(name: string, method: string, path: string, options: { body?: unknown; signal?: AbortSignal } = {}) {
-  const { body, signal = AbortSignal.timeout(30_000) } = options;
+  const { body, signal = AbortSignal.timeout(60_000) } = options;
   return fetch(platform.url + at(name, path), {
     method,
     signal,

@@ -57,7 +57,7 @@ const otherErrors: Readonly<Record<string, string>> = {
   "give a file to an id beyond the range": "EINVAL",
 };
 
-describe("a sandbox", { timeout: 300_000 }, () => {
+describe("a sandbox", { timeout: 900_000 }, () => {
   let host: TestHost;
   let inside: Instance;
   let outcomes: Record<string, string>;

@@ -28,7 +28,7 @@ before(async () => {
 });
 after(() => platform[Symbol.asyncDispose]());
 
-test(`${streams} streams of one process on one sandbox all get every line`, { timeout: 120_000 }, async (t) => {
+test(`${streams} streams of one process on one sandbox all get every line`, { timeout: 400_000 }, async (t) => {
   const sandbox = fleet[0]!;
   const before = footprint(sandbox);
   const lines = 500;
@@ -51,7 +51,7 @@ test(`${streams} streams of one process on one sandbox all get every line`, { ti
   await eventually(() => assertNothingLeft(sandbox, before));
 });
 
-test(`${streams} streamed runs of one sandbox at once all come to their own result`, { timeout: 120_000 }, async () => {
+test(`${streams} streamed runs of one sandbox at once all come to their own result`, { timeout: 400_000 }, async () => {
   const sandbox = fleet[0]!;
   const before = footprint(sandbox);
   const headers = { accept: "text/event-stream", "content-type": "application/json" };
@@ -78,7 +78,7 @@ test(`${streams} streamed runs of one sandbox at once all come to their own resu
 
 for (const count of [1, neighboursCount]) {
   test(`${runsAtOnce} runs at once on ${count} of the sandboxes are all answered rightly`, {
-    timeout: 120_000,
+    timeout: 400_000,
   }, async (t) => {
     const before = footprint(fleet[0]!);
     const startedAt = performance.now();
@@ -94,7 +94,7 @@ for (const count of [1, neighboursCount]) {
 }
 
 test(`${runsInARow} processes after another leave no zombie and no descriptor, and lists stay quick`, {
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const sandbox = fleet[2]!;
   const list = (): Promise<unknown> => sandbox.call("GET", "/process");

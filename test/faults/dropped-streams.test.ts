@@ -88,7 +88,7 @@ const kinds: Record<string, (share: number, index: number) => Promise<void>> = {
 };
 
 for (const [number, [what, drop]] of Object.entries(kinds).entries()) {
-  test(`${drops} clients that drop ${what} leave nothing behind (seed ${seed})`, { timeout: 120_000 }, async () => {
+  test(`${drops} clients that drop ${what} leave nothing behind (seed ${seed})`, { timeout: 400_000 }, async () => {
     const random = seededRandom(seed + number);
     const talker = "while [ ! -e /tmp/stop ]; do echo talk talk talk; echo x > /tmp/watched/file; done; rm /tmp/stop";
     await sandbox.call("POST", "/process", { name: "talker", command: talker });

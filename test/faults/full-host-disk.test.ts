@@ -76,7 +76,7 @@ let uploadId = "";
 let countedBefore = 0;
 
 test("a full disk of the host refuses what needs room with the reason; the rest goes on", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async () => {
   const count =
     "i=0; until [ -e /dev/shm/over ]; do echo line $i; i=$((i+1)); [ $((i % 100)) = 0 ] && sleep 0.02; done";
@@ -118,7 +118,7 @@ test("a full disk of the host refuses what needs room with the reason; the rest 
   }
 });
 
-test("a daemon that dies on a full disk has lost nothing when there is room again", { timeout: 120_000 }, async () => {
+test("a daemon that dies on a full disk has lost nothing when there is room again", { timeout: 400_000 }, async () => {
   await platform.kill();
   disk.free();
   await platform.start();
@@ -144,7 +144,7 @@ test("a daemon that dies on a full disk has lost nothing when there is room agai
   await countedLines();
 });
 
-test("what was refused has left nothing, and sandboxes are made again", { timeout: 120_000 }, async () => {
+test("what was refused has left nothing, and sandboxes are made again", { timeout: 400_000 }, async () => {
   await SandboxUnderAttack.create(platform, "refused");
   const listed = (await platform.call("GET", "/v0/sandboxes")) as unknown as { metadata: { name: string } }[];
   assert.deepEqual(listed.map(({ metadata }) => metadata.name).sort(), ["kept", "refused"]);

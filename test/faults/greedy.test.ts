@@ -32,7 +32,7 @@ async function beside(quietMs: number): Promise<string> {
 }
 
 test("a fork bomb and a memory hog together: the cause is told, files and runs come back", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async (t) => {
   const quietMs = await latencies(20, () => neighbour.run("true"));
   const sandbox = await SandboxUnderAttack.create(platform, "bomb", 256);
@@ -50,7 +50,7 @@ test("a fork bomb and a memory hog together: the cause is told, files and runs c
   await sandbox.delete();
 });
 
-test("a memory hog is killed, told as out of memory, and the sandbox works on", { timeout: 120_000 }, async () => {
+test("a memory hog is killed, told as out of memory, and the sandbox works on", { timeout: 400_000 }, async () => {
   const sandbox = await SandboxUnderAttack.create(platform, "hog", 256);
   const ran = await sandbox.run("exec python3 -c 'x = bytearray(1 << 30)'");
   assert.deepEqual([ran.status, ran.exitCode], ["killed", 137]);
@@ -64,7 +64,7 @@ test("a memory hog is killed, told as out of memory, and the sandbox works on", 
 });
 
 test("short requests beside hogs of the processor are answered, in the same sandbox and in others", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async (t) => {
   const sandbox = await SandboxUnderAttack.create(platform, "spinning");
   const ownQuietMs = await latencies(20, () => sandbox.run("true"));
@@ -81,7 +81,7 @@ test("short requests beside hogs of the processor are answered, in the same sand
 });
 
 test("a disk of its own in memory that is full refuses with the reason and serves again with room", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async () => {
   const sandbox = await SandboxUnderAttack.create(platform, "full", 4096);
   assert.match((await sandbox.run("dd if=/dev/zero of=/dev/shm/full bs=64k")).logs as string, /No space left/);
@@ -97,7 +97,7 @@ test("a disk of its own in memory that is full refuses with the reason and serve
 const connections = 10_000;
 
 test(`a sandbox that opens ${connections} connections to its own port through the platform leaves none`, {
-  timeout: 180_000,
+  timeout: 400_000,
 }, async (t) => {
   const sandbox = await SandboxUnderAttack.create(platform, "proxied", 1024);
   const server = `

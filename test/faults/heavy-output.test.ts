@@ -56,7 +56,7 @@ async function readRun(answer: AsyncIterable<Buffer>, pause: (bytes: number) => 
 }
 
 test("a slow reader of a gigabyte holds the process up, not the daemon or its neighbours", {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async (t) => {
   const quiet = await latencies(60, ask);
   const before = await platform.daemonRssBytes();
@@ -102,7 +102,7 @@ test("a slow reader of a gigabyte holds the process up, not the daemon or its ne
 });
 
 test("a gigabyte read through the log stream is all accounted for: come or told as missing", {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async (t) => {
   await sandbox.call("POST", "/process", { name: "logged", command });
   const opened = sandbox.open("GET", "/process/logged/logs/stream");

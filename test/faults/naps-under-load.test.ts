@@ -12,7 +12,7 @@ const idleMs = 100;
 const seed = Number(process.env.CATNAP_FAULT_SEED ?? Date.now() % 1_000_000);
 
 test(`${requests} requests around the idle timeout of ${sandboxes} sandboxes are all done once (seed ${seed})`, {
-  timeout: 240_000,
+  timeout: 900_000,
 }, async () => {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: `${idleMs}ms`, CATNAP_WARM_INSTANCES: "0" });
   const names = Array.from({ length: sandboxes }, (_, index) => `nap-${index}`);

@@ -13,7 +13,7 @@ const command = `seq ${lastNumber} | tee /dev/stderr`;
 const mib = 1024 * 1024;
 
 test(`${stalled} clients that stop reading what they follow hold up their own runs alone, and read every byte later`, {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async (t) => {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "10m", CATNAP_WARM_INSTANCES: "0" });
   const sandbox = await SandboxUnderAttack.create(platform, "stalled", 2048);

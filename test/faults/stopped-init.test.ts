@@ -6,7 +6,7 @@ import { eventually } from "../eventually.ts";
 import { SandboxUnderAttack } from "./sandbox-under-attack.ts";
 
 test("requests that meet a stopped init are answered, and what runs inside goes on", {
-  timeout: 120_000,
+  timeout: 400_000,
 }, async (t) => {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "10m", CATNAP_WARM_INSTANCES: "0" });
   const sandbox = await SandboxUnderAttack.create(platform, "stopped");
@@ -30,7 +30,7 @@ test("requests that meet a stopped init are answered, and what runs inside goes 
   );
 });
 
-test("a sandbox whose init is stopped can be deleted", { timeout: 120_000 }, async () => {
+test("a sandbox whose init is stopped can be deleted", { timeout: 400_000 }, async () => {
   await using platform = await spawnPlatform({ CATNAP_IDLE_TIMEOUT: "10m", CATNAP_WARM_INSTANCES: "0" });
   const sandbox = await SandboxUnderAttack.create(platform, "stopped");
   process.kill(sandbox.initPid(), "SIGSTOP");

@@ -16,7 +16,7 @@ type Instance = InstanceHandle & { spec: InstanceSpec };
 const server = (port: number): string =>
   `setsid python3 -m http.server ${port} --bind 0.0.0.0 --directory /tmp > /dev/null 2>&1 &`;
 
-describe("callbacks from inside a sandbox", { timeout: 300_000 }, () => {
+describe("callbacks from inside a sandbox", { timeout: 900_000 }, () => {
   let outside: Outside;
   let host: TestHost;
   let inside: Instance;

@@ -37,7 +37,7 @@ with socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_S
     except OSError as error: print(errno.errorcode[error.errno])
 `;
 
-describe("the sandboxes' network", { timeout: 300_000 }, () => {
+describe("the sandboxes' network", { timeout: 900_000 }, () => {
   let outside: Outside;
   let host: TestHost;
   let inside: Instance;
