@@ -11,11 +11,13 @@ export type Loop = AsyncDisposable & {
 export type LoopOptions = {
   name: string;
   intervalMs: number;
+  /** When the first run comes, for long intervals: a program may end sooner. */
+  firstAfterMs?: number;
   log: Logger;
   work: (signal: AbortSignal) => Promise<void>;
 };
 
-export function startLoop({ name, intervalMs, log, work }: LoopOptions): Loop {
+export function startLoop({ name, intervalMs, firstAfterMs = intervalMs, log, work }: LoopOptions): Loop {
   const stop = new AbortController();
   let current: Promise<void> | undefined;
   let next: Promise<void> | undefined;
@@ -44,12 +46,15 @@ export function startLoop({ name, intervalMs, log, work }: LoopOptions): Loop {
     });
   };
   const timer = setInterval(poke, intervalMs);
+  const first = firstAfterMs < intervalMs ? setTimeout(poke, firstAfterMs) : undefined;
   timer.unref();
+  first?.unref();
   return {
     poke,
     run,
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
+      clearTimeout(first);
       stop.abort();
       await current?.catch(() => undefined);
     },

@@ -22,7 +22,8 @@ import { startStandby } from "./instances/standby.ts";
 import { WarmPool } from "./instances/warm-pool.ts";
 import { createServe } from "./serve.ts";
 
-const imageCollectionIntervalMs = 3_600_000;
+/** The first time before the hour is over, because some daemons do not live that long, but not amid the work of the start. */
+const imageCollection = { intervalMs: 3_600_000, firstAfterMs: 5 * 60_000 };
 
 export type HostParts = {
   config: HostConfig;
@@ -109,7 +110,7 @@ function startCollection(
   const isWanted = (digest: string): boolean => warmImages.some((name) => images.find(name)?.digest === digest);
   return startLoop({
     name: "image collection",
-    intervalMs: imageCollectionIntervalMs,
+    ...imageCollection,
     log,
     work: async (signal) => {
       await images.collect({

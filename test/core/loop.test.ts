@@ -64,3 +64,23 @@ test("a loop that is being disposed of tells the run that is under way, waits fo
   await loop.run();
   assert.equal(runs, 1);
 });
+
+test("the first run comes when it is asked for, the others at their interval", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  let runs = 0;
+  const work = async (): Promise<void> => void runs++;
+  const runsAfter = async (ms: number): Promise<number> => {
+    context.mock.timers.tick(ms);
+    await turn();
+    return runs;
+  };
+  {
+    await using _loop = startLoop({ name: "test", intervalMs: hour, firstAfterMs: 1_000, log, work });
+    assert.deepEqual([await runsAfter(999), await runsAfter(1)], [0, 1]);
+    assert.deepEqual([await runsAfter(hour - 1_001), await runsAfter(1), await runsAfter(hour)], [1, 2, 3]);
+  }
+  {
+    await using _loop = startLoop({ name: "test", intervalMs: hour, firstAfterMs: 1_000, log, work });
+  }
+  assert.equal(await runsAfter(2 * hour), 3);
+});

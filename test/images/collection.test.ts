@@ -1,9 +1,10 @@
 // What nobody has used for the retention time is removed, nothing else is, and whoever wants it again gets it again.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { after, before, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { idRange } from "../../src/host/images/id-range.ts";
@@ -144,6 +145,79 @@ test("a pulled image goes with all its names and is pulled again when it is want
   assert.deepEqual(readdirSync(join(store.imageDir, "references")), []);
   assert.equal((await images.resolve(second)).digest, image.digest);
   assert.ok(existsSync(join(image.rootDir, "file")));
+});
+
+/** A directory that is mounted can be neither moved nor removed; it is unmounted wherever it has been moved to. */
+function holdBusy({ imageDir }: ImageStore, path: string): Disposable {
+  execFileSync("mount", ["--bind", path, path]);
+  return {
+    [Symbol.dispose]() {
+      const mounted = readFileSync("/proc/mounts", "utf8")
+        .split("\n")
+        .map((line) => line.split(" ")[1] ?? "");
+      for (const found of mounted) if (found.startsWith(imageDir)) execFileSync("umount", [found]);
+    },
+  };
+}
+
+for (const [what, busy] of [
+  ["moved", "."],
+  ["removed", "bin"],
+] as const) {
+  test(`an image that cannot be ${what} keeps no other, is told once and goes when it can`, async () => {
+    await using store = await makeImageStore();
+    await using images = await store.open();
+    addContent(store, digests.one, digests.two);
+    await collect(images, 0);
+    const warnings = () => store.logged.filter(({ level }) => level >= 40).map(({ digest }) => digest);
+    {
+      using _busy = holdBusy(store, join(store.imageDir, "rootfs", digests.one, busy));
+      assert.deepEqual(await collect(images, retentionMs + 1), [digests.two]);
+      assert.deepEqual(warnings(), [digests.one]);
+      assert.deepEqual(await collect(images, retentionMs + 2), []);
+      assert.equal(warnings().length, 1);
+      await using _next = await store.open();
+    }
+    await collect(images, retentionMs + 3);
+    assert.deepEqual(contents(store), []);
+    await assertNoWork(store.imageDir);
+  });
+}
+
+test("one image whose instances made ahead cannot be removed keeps no other", async () => {
+  await using store = await makeImageStore();
+  await using images = await store.open();
+  addContent(store, digests.one, digests.two);
+  await collect(images, 0);
+  const forgetWarm = async (digest: string): Promise<void> => {
+    if (digest === digests.one) throw new Error("it does not end");
+  };
+  assert.deepEqual(await collect(images, retentionMs + 1, { forgetWarm }), [digests.two]);
+  assert.deepEqual(await collect(images, retentionMs + 1), [digests.one]);
+});
+
+test("what a process that is gone left, and cannot be removed, keeps no platform from starting", async () => {
+  await using store = await makeImageStore();
+  const left = join(store.imageDir, "pulls/work/1-1-abcdef");
+  for (const dir of [left, `${left}2`]) mkdirSync(join(dir, "discarded"), { recursive: true });
+  {
+    using _busy = holdBusy(store, left);
+    await using _images = await store.open();
+    assert.deepEqual(readdirSync(join(store.imageDir, "pulls/work")), [basename(left)]);
+  }
+  await using _images = await store.open();
+  await assertNoWork(store.imageDir);
+});
+
+test("a name whose record somebody removed is shown no more, and hides no other", async () => {
+  await using store = await makeImageStore();
+  await using images = await store.open({ insecureRegistries: [registry.address] });
+  const first = await registry.push("kept/a:1", { layers: [[{ path: "file", content: "kept" }]] });
+  const second = await registry.copy("kept/a:1", "kept/b:1");
+  for (const name of [first, second]) await images.resolve(name);
+  const [record] = readdirSync(join(store.imageDir, "references"));
+  rmSync(join(store.imageDir, "references", record!));
+  assert.equal((await images.describeAll()).length, 1);
 });
 
 test("another platform on the same images keeps all of them; one that is long gone is forgotten", async () => {

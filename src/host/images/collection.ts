@@ -2,12 +2,13 @@
 // platform images that were built anew. Whoever wants one again has it pulled again.
 import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { FirstTime } from "../../core/first-time.ts";
 import type { Logger } from "../../core/log.ts";
 import type { ImageHolds } from "./holds.ts";
 import type { ImageUsers } from "./image-users.ts";
 import type { PlatformImages } from "./platform-images.ts";
 import type { PulledImages } from "./pulled-images.ts";
-import { discardRoot } from "./removal.ts";
+import { discardRoot, removeDiscarded } from "./removal.ts";
 
 type CollectionParts = {
   imageDir: string;
@@ -34,6 +35,7 @@ export type CollectOptions = {
 export class ImageCollection {
   readonly #parts: CollectionParts;
   readonly #dir: string;
+  readonly #failing = new FirstTime();
 
   constructor(parts: CollectionParts) {
     this.#parts = parts;
@@ -41,39 +43,46 @@ export class ImageCollection {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
   }
 
-  /** Resolves with the digests of what it has removed. */
-  async collect({
-    retentionMs,
-    isUsed,
-    isWarm,
-    forgetWarm,
-    signal,
-    nowMs = Date.now(),
-  }: CollectOptions): Promise<string[]> {
-    const { imageDir, platform, holds, pulled, users, log } = this.#parts;
+  /** Resolves with the digests of what it has removed; what cannot be removed keeps no other, and is tried again the next time. */
+  async collect(options: CollectOptions): Promise<string[]> {
+    const { imageDir, holds, log } = this.#parts;
     const present = readdirSync(join(imageDir, "rootfs")).filter((name) => /^[0-9a-f]{64}$/.test(name));
-    for (const name of readdirSync(this.#dir)) if (!present.includes(name)) rmSync(join(this.#dir, name));
+    for (const name of readdirSync(this.#dir)) {
+      if (!present.includes(name)) rmSync(join(this.#dir, name), { recursive: true, force: true });
+    }
+    await removeDiscarded(imageDir);
     const heldLately = holds.takeLately();
     const removed: string[] = [];
     for (const digest of present) {
-      if (signal.aborted) break;
-      const usedAtMs = this.#usedAtMs(digest);
-      if (usedAtMs === undefined || platform.uses(digest) || heldLately.has(digest) || isUsed(digest)) {
-        this.#markUsed(digest, nowMs);
-        continue;
+      if (options.signal.aborted) break;
+      try {
+        if (await this.#collectOne(digest, heldLately.has(digest), options)) removed.push(digest);
+        this.#failing.forget(digest);
+      } catch (error) {
+        if (this.#failing.meets(digest)) log.warn({ digest, err: error }, "an image could not be collected; it is tried again");
       }
-      if (nowMs - usedAtMs < retentionMs || users.hasOthers()) continue;
-      await forgetWarm(digest);
-      // Nothing is awaited between these questions and the move: who comes later finds no image, and fetches it again.
-      if (users.hasOthers() || pulled.isPulling() || holds.has(digest)) continue;
-      if (isUsed(digest) || isWarm(digest) || platform.uses(digest)) continue;
-      const gone = discardRoot(imageDir, digest);
-      pulled.forgetContent(digest);
-      await gone;
-      removed.push(digest);
-      log.info({ digest, unusedSince: new Date(usedAtMs).toISOString() }, "an image nobody used was removed");
     }
     return removed;
+  }
+
+  async #collectOne(digest: string, wasHeld: boolean, options: CollectOptions): Promise<boolean> {
+    const { imageDir, platform, holds, pulled, users, log } = this.#parts;
+    const { retentionMs, isUsed, isWarm, forgetWarm, nowMs = Date.now() } = options;
+    const usedAtMs = this.#usedAtMs(digest);
+    if (usedAtMs === undefined || platform.uses(digest) || wasHeld || isUsed(digest)) {
+      this.#markUsed(digest, nowMs);
+      return false;
+    }
+    if (nowMs - usedAtMs < retentionMs || users.hasOthers()) return false;
+    await forgetWarm(digest);
+    // Nothing is awaited between these questions and the move: who comes later finds no image, and fetches it again.
+    if (users.hasOthers() || pulled.isPulling() || holds.has(digest)) return false;
+    if (isUsed(digest) || isWarm(digest) || platform.uses(digest)) return false;
+    const gone = discardRoot(imageDir, digest);
+    pulled.forgetContent(digest);
+    await gone;
+    log.info({ digest, unusedSince: new Date(usedAtMs).toISOString() }, "an image nobody used was removed");
+    return true;
   }
 
   #usedAtMs(digest: string): number | undefined {

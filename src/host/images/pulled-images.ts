@@ -38,7 +38,7 @@ export class PulledImages implements AsyncDisposable {
   async open(): Promise<void> {
     const pullsDir = join(this.#options.imageDir, "pulls");
     for (const dir of ["work", "blobs/sha256"]) mkdirSync(join(pullsDir, dir), { recursive: true, mode: 0o700 });
-    await removeAbandonedWorkDirs(join(pullsDir, "work"));
+    await removeAbandonedWorkDirs(join(pullsDir, "work"), this.#options.log);
     this.#records.load(this.#options.log);
   }
 

@@ -51,11 +51,13 @@ export class ReferenceRecords {
     return [...this.#images].filter(([, image]) => image.digest === digest).map(([name]) => name);
   }
 
-  /** Undefined when the image is not here, or its record was written in another id range. */
+  /** Undefined when the image or its record is not here, or the record was written in another id range. */
   describe(reference: string): ImageEntry | undefined {
     const image = this.find(reference);
     if (image === undefined) return undefined;
-    const { mtime } = statSync(this.#path(reference));
+    const written = statSync(this.#path(reference), { throwIfNoEntry: false });
+    if (written === undefined) return undefined;
+    const { mtime } = written;
     return { name: reference, kind: "pulled", digest: image.digest, updatedAt: mtime.toISOString() };
   }
 

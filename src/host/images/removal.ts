@@ -1,5 +1,5 @@
 // Removes pulled images nobody needs. A crash half-way leaves what the next start clears away.
-import { mkdtempSync, renameSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import type { ImageHolds } from "./holds.ts";
 import type { ImageUsers } from "./image-users.ts";
@@ -34,9 +34,26 @@ export function createRemoval({ imageDir, platform, pulled, holds, users, descri
   };
 }
 
+const discarded = "discarded";
+
 /** The files are out of sight before anything is awaited. */
 export function discardRoot(imageDir: string, digest: string): Promise<void> {
   const workDir = mkdtempSync(join(imageDir, "pulls/work", `${processMark()}-`));
-  renameSync(join(imageDir, "rootfs", digest), join(workDir, "discarded"));
+  try {
+    renameSync(join(imageDir, "rootfs", digest), join(workDir, discarded));
+  } catch (error) {
+    rmdirSync(workDir);
+    throw error;
+  }
   return removeTree(workDir);
+}
+
+/** Tries again what was out of sight but could not be removed, as was told then. */
+export async function removeDiscarded(imageDir: string): Promise<void> {
+  const parent = join(imageDir, "pulls/work");
+  for (const name of readdirSync(parent)) {
+    const workDir = join(parent, name);
+    const isOwn = name.startsWith(`${processMark()}-`);
+    if (isOwn && existsSync(join(workDir, discarded))) await removeTree(workDir).catch(() => undefined);
+  }
 }

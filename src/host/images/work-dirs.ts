@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { mkdtemp, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { Logger } from "../../core/log.ts";
 import { runCommand } from "../../core/run-command.ts";
 
 /** Clock ticks from the machine's start to the process's; with the pid they name one process for good. */
@@ -29,9 +30,12 @@ export async function removeTree(path: string): Promise<void> {
   await runCommand("rm", ["-rf", "--one-file-system", "--", path], { timeoutMs: 300_000 });
 }
 
-export async function removeAbandonedWorkDirs(parent: string): Promise<void> {
+/** What processes that are gone left; what cannot be removed now is met by the next start. */
+export async function removeAbandonedWorkDirs(parent: string, log: Logger): Promise<void> {
   for (const name of await readdir(parent)) {
     const [pid = "", ticks] = name.split("-");
-    if (ticks === undefined || startTicks(pid) !== ticks) await removeTree(join(parent, name));
+    if (ticks !== undefined && startTicks(pid) === ticks) continue;
+    const path = join(parent, name);
+    await removeTree(path).catch((error: unknown) => log.warn({ path, err: error }, "leftovers could not be removed"));
   }
 }
