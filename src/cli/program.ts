@@ -31,20 +31,30 @@ export async function runCli(args: readonly string[], context: CliContext): Prom
   let exitCode: number = exitCodes.ok;
   const words = args[0] === "help" ? args.slice(1) : args;
   const asked = commands.find(({ path }) => path.every((word, index) => words[index] === word));
+  const group = words[0] !== undefined && Object.hasOwn(groupSummaries, words[0]) ? words[0] : undefined;
+  const named = group === undefined ? words[0] : words[1];
+  const isUnknown = asked === undefined && named !== undefined && named !== "help" && !named.startsWith("-");
   const usesJson = args.slice(0, args.includes("--") ? args.indexOf("--") : undefined).includes("--json");
   try {
     const program = await buildProgram(asked, context, (code) => {
       exitCode = code;
     });
-    // Commander's own `help` knows only the first word of a command.
+    // Commander's own `help` knows only the first word of a command, and shows its own for a command that does not exist.
     const isHelp = args[0] === "help" && asked !== undefined;
-    await program.parseAsync(isHelp ? [...asked.path, "--help"] : args, { from: "user" });
+    await program.parseAsync(
+      isHelp ? [...asked.path, "--help"] : isUnknown ? words.filter((word) => !isHelpFlag(word)) : args,
+      { from: "user" },
+    );
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
     if (error instanceof CommanderError && error.code === "commander.help") return exitCodes.usage;
-    return reportFailure(error, { context, usesJson, asked });
+    return reportFailure(error, { context, usesJson, asked, group });
   }
+}
+
+function isHelpFlag(word: string): boolean {
+  return word === "--help" || word === "-h";
 }
 
 async function buildProgram(

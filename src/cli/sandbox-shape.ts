@@ -40,6 +40,6 @@ export function toSandboxInput(
 
 function parseMemory(text: string): number {
   const memoryMb = Number(text);
-  if (/^\d{1,7}$/.test(text) && memoryMb > 0) return memoryMb;
-  throw usageFailure(`--memory takes a number of MB such as 2048, not ${text}.`);
+  if (/^\d{1,15}$/.test(text) && memoryMb > 0) return memoryMb;
+  throw usageFailure(`--memory takes a whole number of MB such as 2048, not ${text}.`);
 }

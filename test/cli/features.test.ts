@@ -30,6 +30,9 @@ test("features are turned on, listed, turned off and reset", async () => {
     assert.equal((await features("reset", "a.b", ...inMain)).exitCode, 3);
     assert.equal((await features("list", "--workspace", "nowhere")).exitCode, 3);
     assert.equal((await features("enable", "a", ...inMain, "--payload", "[1]")).exitCode, 2);
+    const misnamed = await features("enable", "two words", ...inMain);
+    assert.equal(misnamed.exitCode, 2);
+    assert.match(misnamed.stderr, /A feature's name is a letter followed by/);
     assert.equal((await features("list")).exitCode, 2);
     assert.equal((await features("list", "--workspace", "../x")).exitCode, 2);
     const json = await features("list", ...inMain, "--json");

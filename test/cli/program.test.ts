@@ -25,6 +25,13 @@ test("all commands are listed, once", async () => {
 
 const wrong: [args: string[], exitCode: number, told: RegExp][] = [
   [["nonsense"], 2, /Unknown command 'nonsense'\n {2}`catnap --help` shows how\./],
+  [["nonsense", "--help"], 2, /Unknown command 'nonsense'/],
+  [["help", "nonsense"], 2, /Unknown command 'nonsense'/],
+  [
+    ["sandbox", "lst", "-h"],
+    2,
+    /Unknown command 'lst' \(did you mean list\?\)\n {2}`catnap sandbox --help` shows how\./,
+  ],
   [["sandbox", "get"], 2, /Missing required argument 'name'\n {2}`catnap sandbox get --help` shows how\./],
   [["sandbox", "list", "--colour"], 2, /Unknown option '--colour'\n {2}`catnap sandbox list --help` shows how\./],
   [["exec", "dev"], 125, /Missing required argument 'command'\n {2}`catnap exec --help` shows how\./],

@@ -186,7 +186,7 @@ test("a server that is no platform is said to be none", async () => {
 });
 
 const wrong: [string[], RegExp][] = [
-  [["sandbox", "create", "--memory", "lots"], /--memory takes a number of MB/],
+  [["sandbox", "create", "--memory", "lots"], /--memory takes a whole number of MB/],
   [["sandbox", "create", "--port", "70000"], /--port takes a number/],
   [["sandbox", "create", "--port", "80/ICMP"], /--port takes a number/],
   [["sandbox", "create", "--env", "=x"], /--env takes KEY=VALUE/],

@@ -65,7 +65,7 @@ test("the first administrator gets an address and a password, and can sign in", 
     const { users } = server.controlPlane.identity;
     assert.deepEqual(
       (await run(["users", "set-email", "admin", "Ada@Example.com"])).stdout,
-      "ada@example.com is changed\n",
+      "admin signs in as ada@example.com\n",
     );
     assert.equal((await run(["users", "set-password", "admin"], "correct horse battery\n")).exitCode, 0);
     assert.equal((await users.verifyPassword("ada@example.com", "correct horse battery"))?.name, "admin");

@@ -1,6 +1,7 @@
 // `catnap cp`: files and directories between this machine and a sandbox.
+import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
-import { posix } from "node:path";
+import { dirname, posix } from "node:path";
 import type { Command } from "commander";
 import { addConnectionOptions, type Connection, type ConnectionOptions, connect } from "../connection.ts";
 import type { CliContext } from "../context.ts";
@@ -88,6 +89,7 @@ async function download({ connection, progress, signal }: Copy, from: SandboxLoc
     if (existing?.isFile() === true) throw new CliFailure("failure", `${to} is in the way: it is a file.`);
     return { target, ...(await downloadTree({ files, source: from.path, target, progress })) };
   }
+  if (!existsSync(dirname(target))) throw new CliFailure("notFound", `There is no directory ${dirname(target)} here.`);
   const { size, mode } = await describe(files, from.path);
   progress.expect(size);
   await downloadFile(files, { source: from.path, target, mode }, progress);

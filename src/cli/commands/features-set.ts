@@ -1,5 +1,6 @@
 // `catnap features enable`, `disable` and `reset`: what the operator of the machine sets for a feature in a workspace.
 import type { Command } from "commander";
+import { featureNameMaxLength, featureNamePattern } from "../../contract/feature.ts";
 import { type FeatureEntry, type FeatureSetting, resetFeature, setFeature } from "../../contract/operator/features.ts";
 import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
@@ -39,7 +40,15 @@ export function defineFeaturesReset(command: Command, context: CliContext): void
 }
 
 function addFeatureArgument(command: Command): Command {
-  return addWorkspaceOption(addOperatorOptions(command)).argument("<name>", "name of the feature");
+  return addWorkspaceOption(addOperatorOptions(command)).argument("<name>", "name of the feature", readFeatureName);
+}
+
+/** Checked here, because in a path a name that breaks the rule is a path that leads nowhere. */
+function readFeatureName(name: string): string {
+  if (name.length <= featureNameMaxLength && new RegExp(featureNamePattern).test(name)) return name;
+  throw usageFailure(
+    `A feature's name is a letter followed by letters, digits, dots, dashes and underscores, up to ${featureNameMaxLength} in all.`,
+  );
 }
 
 async function set(context: CliContext, featureKey: string, body: FeatureSetting, options: Options): Promise<void> {

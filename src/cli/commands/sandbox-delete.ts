@@ -40,7 +40,7 @@ Examples:
 
 async function confirm(names: readonly string[], { stdin, stderr }: CliContext): Promise<void> {
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
-    throw usageFailure("Deleting cannot be asked about here.", "Add --yes when you are sure.");
+    throw usageFailure("There is no terminal on which to ask whether to delete.", "Add --yes when you are sure.");
   }
   const { confirm: ask, isCancel } = await import("@clack/prompts");
   const what = names.length === 1 ? `sandbox ${names[0]}` : `${names.length} sandboxes: ${names.join(", ")}`;

@@ -54,7 +54,8 @@ export function defineUsersAdd(command: Command, context: CliContext): void {
       const password = options.password === true ? await readPassword(context) : undefined;
       using operator = connectOperator(context, options);
       const body = { email, name, givenName, familyName, workspace, role, password } as const;
-      report(context, options, await operator.call(addUser, { body }), "added");
+      const added = await operator.call(addUser, { body });
+      report(context, options, added, `${labelOf(added)} is added`);
     });
 }
 
@@ -62,7 +63,9 @@ export function defineUsersSetPassword(command: Command, context: CliContext): v
   addUserArgument(command).action(async (user: string, options: OperatorOptions) => {
     const password = await readPassword(context);
     using operator = connectOperator(context, options);
-    report(context, options, await operator.call(changeUser, { params: { user }, body: { password } }), "changed");
+    const changed = await operator.call(changeUser, { params: { user }, body: { password } });
+    const how = changed.email === undefined ? "; `catnap users set-email` gives an address to sign in with" : "";
+    report(context, options, changed, `the password of ${changed.name} is set${how}`);
   });
 }
 
@@ -71,7 +74,8 @@ export function defineUsersSetEmail(command: Command, context: CliContext): void
     .argument("<email>", "how the person signs in from now on")
     .action(async (user: string, email: string, options: OperatorOptions) => {
       using operator = connectOperator(context, options);
-      report(context, options, await operator.call(changeUser, { params: { user }, body: { email } }), "changed");
+      const changed = await operator.call(changeUser, { params: { user }, body: { email } });
+      report(context, options, changed, `${changed.name} signs in as ${changed.email}`);
     });
 }
 
@@ -86,7 +90,8 @@ export function defineUsersEnable(command: Command, context: CliContext): void {
 export function defineUsersRemove(command: Command, context: CliContext): void {
   addUserArgument(command).action(async (user: string, options: OperatorOptions) => {
     using operator = connectOperator(context, options);
-    report(context, options, await operator.call(removeUser, { params: { user } }), "removed");
+    const removed = await operator.call(removeUser, { params: { user } });
+    report(context, options, removed, `${labelOf(removed)} is removed`);
   });
 }
 
@@ -112,9 +117,13 @@ function addUserArgument(command: Command): Command {
 async function disable(context: CliContext, options: OperatorOptions, user: string, disabled: boolean): Promise<void> {
   using operator = connectOperator(context, options);
   const changed = await operator.call(changeUser, { params: { user }, body: { disabled } });
-  report(context, options, changed, disabled ? "disabled" : "enabled");
+  report(context, options, changed, `${labelOf(changed)} is ${disabled ? "disabled" : "enabled"}`);
 }
 
-function report({ stdout }: CliContext, { json }: OperatorOptions, user: OperatorUser, verb: string): void {
-  stdout.write(json === true ? formatJson(user) : `${user.email ?? user.name} is ${verb}\n`);
+function report({ stdout }: CliContext, { json }: OperatorOptions, user: OperatorUser, told: string): void {
+  stdout.write(json === true ? formatJson(user) : `${told}\n`);
+}
+
+function labelOf({ email, name }: OperatorUser): string {
+  return email ?? name;
 }
