@@ -12,28 +12,42 @@ import { benchStream } from "./suites/stream.ts";
 import { benchTransfer } from "./suites/transfer.ts";
 import { benchWakeAndMemory } from "./suites/wake.ts";
 
-const suites: Record<string, () => Promise<Result[]>> = {
-  wake: benchWakeAndMemory,
-  create: benchCreate,
-  exec: benchExec,
-  parallel: benchParallel,
-  stream: benchStream,
-  transfer: benchTransfer,
-  files: benchFiles,
-  search: benchSearch,
-  get: benchGet,
-  store: benchStore,
+const suites: Record<string, { run: () => Promise<Result[]>; measures: string }> = {
+  wake: {
+    run: benchWakeAndMemory,
+    measures: "the first byte of a request to a sleeping sandbox, with 200 asleep, and their memory",
+  },
+  create: { run: benchCreate, measures: "from the request to the end of the first command" },
+  exec: { run: benchExec, measures: "`true` through the sandbox API" },
+  parallel: { run: benchParallel, measures: "a hundred commands at once, on one and on ten sandboxes" },
+  stream: { run: benchStream, measures: "a command's output, as a stream and as its log" },
+  transfer: { run: benchTransfer, measures: "256 MiB up and down" },
+  files: { run: benchFiles, measures: "files of 1 KiB, written and read sixteen at once" },
+  search: { run: benchSearch, measures: "searches in small and large trees, warm and from the disk" },
+  get: { run: benchGet, measures: "`GET /v0/sandboxes/{name}`" },
+  store: { run: benchStore, measures: "the database with a thousand and with a million sandboxes" },
 };
 
 const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !(name in suites));
-if (wanted.includes("--help") || unknown.length > 0) {
-  console.log(`usage: npm run bench [-- ${Object.keys(suites).join(" | ")} ...]`);
-  process.exit(wanted.includes("--help") ? 0 : 2);
+const unknown = wanted.find((name) => !Object.hasOwn(suites, name));
+if (wanted.includes("--help") || wanted.includes("-h")) {
+  console.log(`Usage: npm run bench [-- NAME...]
+
+Measures this machine, prints each figure beside a bare baseline of the same run and writes them as JSON. Some take
+minutes, and all want the machine to themselves. Without a name all are run:
+
+${Object.entries(suites)
+  .map(([name, { measures }]) => `  ${name.padEnd(9)} ${measures}`)
+  .join("\n")}`);
+  process.exit(0);
+}
+if (unknown !== undefined) {
+  console.error(`bench: There is no benchmark '${unknown}'.\n  \`npm run bench -- --help\` lists them.`);
+  process.exit(2);
 }
 
 const results: Result[] = [];
-for (const [name, run] of Object.entries(suites)) {
+for (const [name, { run }] of Object.entries(suites)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
   console.log(`\nmeasuring ${name} ...`);
   const measured = await run();
