@@ -1,7 +1,7 @@
 // What a host can be told, read from a record of environment variables and flags; defaults and cross-checks live here.
 import { realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { readDurationMs, readInteger, readList, readText, type Settings } from "../core/settings.ts";
+import { invalidSetting, readDurationMs, readInteger, readList, readText, type Settings } from "../core/settings.ts";
 
 export type HostConfig = {
   dataDir: string;
@@ -46,13 +46,19 @@ export function readHostConfig(settings: Settings, projectRoot: string): HostCon
       text("CATNAP_SEARCH_BINARY", join(projectRoot, `node_modules/@vscode/ripgrep-linux-${process.arch}/bin/rg`)),
     ),
     cgroupParent: text("CATNAP_CGROUP_PARENT", "catnap"),
-    insecureRegistries: readList(settings, "CATNAP_INSECURE_REGISTRIES", ""),
+    insecureRegistries: readRegistries(settings, "CATNAP_INSECURE_REGISTRIES"),
     imageMaxBytes: imageMaxMb * 1024 * 1024,
     imageRetentionMs: readDurationMs(settings, "CATNAP_IMAGE_RETENTION", "30d"),
     networkCidr: text("CATNAP_NETWORK_CIDR", "10.201.0.0/16"),
     processesMax: readInteger(settings, "CATNAP_PROCESSES_MAX", 4_096, { min: 16, max: 1_000_000 }),
     multipartTtlMs: readDurationMs(settings, "CATNAP_MULTIPART_TTL", "24h"),
   };
+}
+
+function readRegistries(settings: Settings, name: string): string[] {
+  const registries = readList(settings, name, "");
+  if (registries.every((registry) => /^[A-Za-z0-9.-]+(:\d{1,5})?$/.test(registry))) return registries;
+  throw invalidSetting(name, "a list such as registry.lan:5000, separated by commas and without https://");
 }
 
 /** What is named after a directory must have the same name whichever link leads there, and before the directory exists. */

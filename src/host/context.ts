@@ -71,6 +71,8 @@ export async function openHost(parts: HostParts): Promise<RunningHost> {
     destroy: (instance) => maker.destroy(instance),
     always: () => config.warmImages.map((name) => images.find(name)).filter((image): image is ResolvedImage => !!image),
   });
+  const absent = config.warmInstances > 0 ? config.warmImages.filter((name) => images.find(name) === undefined) : [];
+  if (absent.length > 0) log.warn({ images: absent }, "images of CATNAP_WARM_IMAGES are not on this machine yet");
   const manager = new InstanceManager({ driver, images, sandboxApi, openGuest, maker, pool, sealKey, log });
   await recoverInstances({ instancesDir, driver, manager, maker, pool, remover, log });
   const standby = startStandby({ instances: () => manager.values(), idleTimeoutMs: config.idleTimeoutMs, log });

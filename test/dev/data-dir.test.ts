@@ -22,4 +22,5 @@ test("a file, or a place below one, is refused", () => {
     assert.throws(() => makeDataDir(join(root, path)), { code: "invalid_request", message });
   refused("file", /file cannot be used: it is not a directory\. Choose another with --data-dir or CATNAP_DATA_DIR/);
   refused("file/below", /something above it is not a directory/);
+  assert.throws(() => makeDataDir("/proc/nowhere/below"), /no directory can be made there/);
 });

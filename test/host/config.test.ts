@@ -26,3 +26,11 @@ test("a data directory has one name, whichever link leads there and whether it e
 test("an idle timeout may be given in milliseconds", () => {
   assert.equal(readHostConfig({ CATNAP_IDLE_TIMEOUT: "20ms" }, "/").idleTimeoutMs, 20);
 });
+
+test("registries are listed by host and port, and nothing else", () => {
+  const read = (list: string) => readHostConfig({ CATNAP_INSECURE_REGISTRIES: list }, "/").insecureRegistries;
+  assert.deepEqual(read("127.0.0.1:5000, registry.lan"), ["127.0.0.1:5000", "registry.lan"]);
+  for (const list of ["http://registry.lan", "registry.lan/images", "registry.lan:port", "a b"]) {
+    assert.throws(() => read(list), /CATNAP_INSECURE_REGISTRIES must be a list such as registry\.lan:5000/);
+  }
+});

@@ -12,11 +12,19 @@ export type S3Settings = {
 };
 
 const secretFileMaxBytes = 4_096;
+const dependentSettings = ["BUCKET", "REGION", "KEY_ID", "SECRET_FILE", "SECRET"].map(
+  (part) => `CATNAP_OBJECT_STORE_${part}`,
+);
 
 /** Undefined when no object store is configured. */
 export function readS3Settings(settings: Settings): S3Settings | undefined {
   const endpoint = readText(settings, "CATNAP_OBJECT_STORE_URL");
-  if (endpoint === undefined) return undefined;
+  if (endpoint === undefined) {
+    // Archives would silently be kept somewhere else than the operator means.
+    const other = dependentSettings.find((name) => readText(settings, name) !== undefined);
+    if (other !== undefined) throw invalidSetting("CATNAP_OBJECT_STORE_URL", `set together with ${other}`);
+    return undefined;
+  }
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || `${url.origin}/` !== url.href) {
     throw invalidSetting("CATNAP_OBJECT_STORE_URL", "an origin such as https://s3.example.com");

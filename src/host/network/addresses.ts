@@ -15,7 +15,7 @@ export function parseRange(cidr: string): AddressRange {
   const address = match === null ? undefined : parseAddress(match[1]!);
   const prefixLength = Number(match?.[2]);
   if (address === undefined || prefixLength < 8 || prefixLength > 29) {
-    throw new AppError("invalid_request", `The network range must look like 10.201.0.0/16, not ${cidr}.`);
+    throw new AppError("invalid_request", `CATNAP_NETWORK_CIDR must look like 10.201.0.0/16, not ${cidr}.`);
   }
   const base = address - (address % 2 ** (32 - prefixLength));
   return { gateway: formatAddress(base + 1), base, prefixLength };

@@ -199,11 +199,12 @@ test("settings of the bucket are checked; its secret may come from a file and is
     CATNAP_OBJECT_STORE_SECRET_FILE: path,
   };
   assert.equal(readS3Settings(good)?.secret, "s3cr3t/+=");
-  assert.equal(readS3Settings({ ...good, CATNAP_OBJECT_STORE_URL: "" }), undefined);
+  assert.equal(readS3Settings({}), undefined);
   const bad: [string, string][] = [
     ["CATNAP_OBJECT_STORE_URL", "https://user:pw@s3.example.com"],
     ["CATNAP_OBJECT_STORE_URL", "https://s3.example.com/path"],
     ["CATNAP_OBJECT_STORE_URL", "file:///etc/passwd"],
+    ["CATNAP_OBJECT_STORE_URL", ""],
     ["CATNAP_OBJECT_STORE_BUCKET", "local"],
     ["CATNAP_OBJECT_STORE_BUCKET", "Bad_Bucket"],
     ["CATNAP_OBJECT_STORE_BUCKET", ""],

@@ -39,7 +39,7 @@ export type OciDriverOptions = {
 export function createOciDriver(options: OciDriverOptions): { driver: Driver; teardown(): Promise<void> } {
   if (!isAbsolute(options.dataDir)) throw new AppError("invalid_request", "The data directory must be absolute.");
   if (!/^[a-z0-9][a-z0-9_-]*$/.test(options.cgroupParent)) {
-    throw new AppError("invalid_request", "The cgroup parent must be a plain name.");
+    throw new AppError("invalid_request", "CATNAP_CGROUP_PARENT must be a plain name, such as catnap.");
   }
   const paths = daemonPaths(options.dataDir);
   const programs = new Programs(paths.tag);

@@ -1,5 +1,5 @@
 // Whether this machine can run the driver, and the command that mends what is missing.
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import type { DriverProblem } from "../driver.ts";
 import type { ControllerName } from "./cgroup/detect.ts";
@@ -31,8 +31,9 @@ export async function fingerprint(
     need(isProgram(program, parts), `the program ${program} is missing`, `apt-get install ${debianPackage}`);
   }
   need(isProgram(options.runtime, parts), `the runtime ${options.runtime} is missing`, "apt-get install runc");
-  need(existsSync(options.guestBinary), "the sandboxes' init is not built", "node scripts/build-guest.mjs");
-  need(existsSync(options.searchBinary), "the program that searches files is missing", "npm ci --ignore-scripts");
+  const { guestBinary, searchBinary } = options;
+  need(isExecutable(guestBinary), `the sandboxes' init is not at ${guestBinary}`, "node scripts/build-guest.mjs");
+  need(isExecutable(searchBinary), `ripgrep is not at ${searchBinary}`, "npm ci --ignore-scripts");
   need(kernelHas("/proc/filesystems", /\boverlay$/m), "the kernel has no overlay file system", "modprobe overlay");
   need(userNamespacesMax() > 0, "user namespaces are off", "sysctl -w user.max_user_namespaces=65536");
   const { controllers } = parts.cgroups.layout;
@@ -51,14 +52,16 @@ function isProgram(program: string, { programs }: OciParts): boolean {
         .environment(undefined)
         .PATH!.split(delimiter)
         .map((dir) => join(dir, program));
-  return places.some((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  return places.some(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }
 
 function kernelHas(file: string, pattern: RegExp): boolean {
