@@ -56,7 +56,9 @@ test(`starts that ${rounds} losses of the machine meet run at most once, and unk
 }, async (t) => {
   await using sandbox = await SpawnedSandbox.start({ guest });
   const told = new Map<string, Told>();
-  for (let round = 0; round < rounds; round += 1) {
+  const count = (outcome: Told): number => [...told.values()].filter((found) => found === outcome).length;
+  let round = 0;
+  for (; round < rounds || (count("unknown") === 0 && round < 10 * rounds); round += 1) {
     let isOver = false;
     const work = async (worker: number): Promise<void> => {
       for (let index = 0; !isOver; index += 1) {
@@ -86,11 +88,10 @@ test(`starts that ${rounds} losses of the machine meet run at most once, and unk
     if (outcome === "completed") assert.equal(times, 1, `${key} was told as completed`);
     else assert.ok(times <= 1, `${key} was told as ${outcome} and ran ${times} times`);
   }
-  const count = (outcome: Told): number => [...told.values()].filter((found) => found === outcome).length;
   const unknownRan = [...told].filter(([key, outcome]) => outcome === "unknown" && ran.has(key)).length;
   t.diagnostic(
     `${count("completed")} completed, ${count("lost")} lost, ${count("unknown")} unknown (${unknownRan} of them ran)`,
   );
-  assert.equal(sandbox.kills, rounds);
+  assert.equal(sandbox.kills, round);
   assert.ok(count("unknown") > 0, "no start was under way when the machine was lost");
 });

@@ -180,12 +180,15 @@ async function endUpload(isAborted: boolean, { uploadId, target, old, fresh, nam
 test(`${rounds} uploads whose daemon is killed in every step are old or new and leave no part`, {
   timeout: 600_000,
 }, async (t) => {
-  for (let round = 0; round < rounds; round += 1) await endUpload(round % 3 === 2, await uploadParts(round));
+  // On a quick machine a completion is over before many a kill.
+  const isMet = (): boolean => rounds < 10 || (broken.part > 0 && broken.complete > 0);
+  let round = 0;
+  for (; round < rounds || (!isMet() && round < 10 * rounds); round += 1) {
+    await endUpload(round % 3 === 2, await uploadParts(round));
+  }
   t.diagnostic(`requests that kills cut short: ${JSON.stringify(broken)}`);
-  assert.equal(sandbox.kills, 2 * rounds);
-  if (rounds < 10) return;
-  assert.ok(broken.part > 0, "no kill met a part");
-  assert.ok(broken.complete > 0, "no kill met a completion");
+  assert.equal(sandbox.kills, 2 * round);
+  assert.ok(isMet(), "no kill met a part, or none met a completion");
 });
 
 test("abandoned uploads are collected with what unheard parts left, also when the daemon is killed meanwhile", {

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { readdirSync, readlinkSync } from "node:fs";
+import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import type { ProcessLogs, ProcessResponse } from "../../src/contract/sandbox-api/process.ts";
@@ -52,9 +53,44 @@ function linesOf(streamed: string, prefix: string): string {
     .join("");
 }
 
+/** A program that writes each piece once the one before has come: nothing else tells which of two streams was first. */
+function stepwise(name: string, pieces: readonly ["stdout" | "stderr", string][]) {
+  const flag = (index: number): string => join(sandbox.workingDir, `${name}-${index}`);
+  const steps = pieces.map(([to, piece], index) => {
+    const print = `printf '${piece.replaceAll("\n", "\\n")}'${to === "stderr" ? " >&2" : ""}`;
+    return `${print}; until [ -e ${flag(index)} ]; do sleep 0.01; done`;
+  });
+  const walk = async (): Promise<void> => {
+    let length = 0;
+    for (const [index, [, piece]] of pieces.entries()) {
+      length += piece.length;
+      await eventually(async () => {
+        const { stdout, stderr } = (await sandbox.ask("GET", `/process/${name}/logs`)).json as ProcessLogs;
+        assert.equal(stdout.length + stderr.length, length);
+      });
+      writeFileSync(flag(index), "");
+    }
+  };
+  return { command: steps.join("; "), walk };
+}
+
+async function streamOf(name: string, pieces: readonly ["stdout" | "stderr", string][]): Promise<string> {
+  const { command, walk } = stepwise(name, pieces);
+  await start({ name, command });
+  await walk();
+  return (await sandbox.ask("GET", `/process/${name}/logs/stream`)).text;
+}
+
 test("a streamed run sends its output in order and its result last", async () => {
-  const command = "for i in 1 2 3; do echo $i; sleep 0.05; done; echo e >&2; sleep 0.05; printf tail; exit 4";
-  const { type, events, result } = await stream({ command, waitForCompletion: true });
+  const { command, walk } = stepwise("ordered", [
+    ["stdout", "1\n"],
+    ["stdout", "2\n"],
+    ["stdout", "3\n"],
+    ["stderr", "e\n"],
+    ["stdout", "tail"],
+  ]);
+  const streaming = stream({ name: "ordered", command: `${command}; exit 4`, waitForCompletion: true });
+  const [{ type, events, result }] = await Promise.all([streaming, walk()]);
   assert.equal(type, "application/x-ndjson");
   assert.equal(joined(events, "stdout"), "1\n2\n3\ntail");
   assert.equal(joined(events, "stderr"), "e\n");
@@ -110,20 +146,23 @@ test("the log stream has what was written before, then what comes, each byte onc
 });
 
 test("both streams are told apart line by line", async () => {
-  const { pid } = await start({
-    command: "echo a; sleep 0.05; echo b >&2; sleep 0.05; echo c; echo d",
-    waitForCompletion: true,
-  });
-  const streamed = await sandbox.ask("GET", `/process/${pid}/logs/stream`);
-  assert.equal(streamed.text, "stdout:a\nstderr:b\nstdout:c\nstdout:d\n");
+  const streamed = await streamOf("told-apart", [
+    ["stdout", "a\n"],
+    ["stderr", "b\n"],
+    ["stdout", "c\nd\n"],
+  ]);
+  assert.equal(streamed, "stdout:a\nstderr:b\nstdout:c\nstdout:d\n");
 });
 
 test("a line that grows is continued, and broken only when the other stream comes between", async () => {
-  const command =
-    "printf a; sleep 0.05; printf b; sleep 0.05; printf E >&2; sleep 0.05; printf 'c\\n'; sleep 0.05; printf 'F\\n' >&2";
-  const { pid } = await start({ command, waitForCompletion: true });
-  const streamed = await sandbox.ask("GET", `/process/${pid}/logs/stream`);
-  assert.equal(streamed.text, "stdout:ab\nstderr:E\nstdout:c\nstderr:F\n");
+  const streamed = await streamOf("growing", [
+    ["stdout", "a"],
+    ["stdout", "b"],
+    ["stderr", "E"],
+    ["stdout", "c\n"],
+    ["stderr", "F\n"],
+  ]);
+  assert.equal(streamed, "stdout:ab\nstderr:E\nstdout:c\nstderr:F\n");
 });
 
 test("64 MiB of output keep their newest part, the rest is marked, and nothing is invented", async () => {

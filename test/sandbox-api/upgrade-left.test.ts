@@ -22,7 +22,7 @@ test("an upgrade whose caller left before the server inside accepted ends there,
   caller.destroy();
   await once(caller, "close");
   const inside = new PassThrough();
-  const closed = once(inside, "close", { signal: AbortSignal.timeout(5_000) });
+  const closed = once(inside, "close", { signal: AbortSignal.timeout(60_000) });
   connected.resolve(inside);
   await closed;
   assert.ok(inside.destroyed);
