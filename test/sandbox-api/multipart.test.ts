@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -133,6 +134,17 @@ suite("the whole way", () => {
     assert.deepEqual([listed.path, listed.permissions], [target("listed.bin"), 0o640]);
     assert.deepEqual(Object.keys(listed.parts), ["2", "10"]);
     assert.equal(listed.parts["10"]!.etag, md5(bytesOf("x")));
+    await abort(uploadId);
+  });
+
+  test("parts are for the one that serves files alone, small ones and large ones", async () => {
+    const uploadId = await initiate("private.bin");
+    for (const [partNumber, size] of [10, 1_000_000].entries())
+      await upload(uploadId, partNumber + 1, bytesOf("x", size));
+    const directory = `${sandbox.multipartRoot}/${uploadId}`;
+    const files = partFiles(uploadId).map((name) => `${directory}/${name}`);
+    const modes = [sandbox.multipartRoot, directory, ...files].map((path) => statSync(path).mode & 0o777);
+    assert.deepEqual(modes, [0o700, 0o700, 0o600, 0o600]);
     await abort(uploadId);
   });
 
@@ -355,9 +367,13 @@ suite("restarts", () => {
   test("parts that are replaced again and again do not make the record grow without end", async () => {
     const uploadId = await initiate("grow.bin");
     const record = join(sandbox.stateDir, "uploads", `${uploadId}.jsonl`);
+    // As long as it is there, no other file has its number.
+    linkSync(record, join(sandbox.directory, "first-record"));
     let named: Named | undefined;
     for (let round = 0; round < 1_100; round++) named = await upload(uploadId, 1, bytesOf(`${round}`, 10));
     assert.ok(readFileSync(record, "utf8").length < 60_000);
+    // Written anew beside the old one: a crash leaves one of both.
+    assert.notEqual(statSync(record).ino, statSync(join(sandbox.directory, "first-record")).ino);
     await sandbox.restart();
     assert.equal((await complete(uploadId, [named!])).status, 200);
   });

@@ -18,12 +18,18 @@ const never = new AbortController().signal;
 let stateDir: string;
 /** Paths inside the sandbox, in the order they were removed. */
 let removed: string[];
-/** Called when a part is written; each file that is read is an `x`. */
+/** Names of the parts that are there; each file that is read is an `x`. */
+let stored: string[];
+/** What the guest does when it is asked for these. */
 let onWrite: () => void;
+let onJoin: () => Promise<void>;
+let onRemove: () => Promise<void>;
 beforeEach(() => {
   stateDir = mkdtempSync(join(tmpdir(), "upload-limits-"));
   removed = [];
+  stored = [];
   onWrite = () => undefined;
+  onJoin = onRemove = async () => undefined;
   mock.timers.enable({ apis: ["Date"], now: startMs });
 });
 afterEach(() => {
@@ -35,8 +41,12 @@ function open(): Uploads {
   const files = {
     makeDirectory: async () => undefined,
     write: async () => onWrite(),
-    remove: async (path: string) => void removed.push(path),
-    list: async () => [],
+    remove: async (path: string) => {
+      await onRemove();
+      removed.push(path);
+    },
+    concatenate: () => onJoin(),
+    list: async () => stored.map((name) => ({ name, type: "file", sizeBytes: 1 })),
     read: async () => ({ info: { sizeBytes: 1 }, body: Readable.from([Buffer.from("x")]) }),
   };
   return new Uploads({ stateDir, guest: { files } } as unknown as Machine, { ttlMs, partsRoot: "/parts" });
@@ -128,20 +138,66 @@ test("of completed uploads the newest 100 are remembered", async () => {
   assert.equal((await uploads.complete(ids[1]!, [])).path, "/1");
 });
 
+const etag = createHash("md5").update("x").digest("hex");
+const named = [{ partNumber: 1, etag }];
+const partLine = {
+  kind: "part",
+  partNumber: 1,
+  etag,
+  sizeBytes: 1,
+  uploadedAt: new Date(startMs).toISOString(),
+  file: "1-x",
+};
+
 test("an upload that is completed after many that were initiated later is remembered", async () => {
-  const etag = createHash("md5").update("x").digest("hex");
-  const part = {
-    kind: "part",
-    partNumber: 1,
-    etag,
-    sizeBytes: 1,
-    uploadedAt: new Date(startMs).toISOString(),
-    file: "1-x",
-  };
+  stored = [partLine.file];
   const completed = Array.from({ length: 100 }, () => [{ kind: "completed" }, { kind: "cleared" }]);
-  const [uploadId] = leave([[part, { kind: "completing", sizeBytes: 1 }], ...completed]);
+  const [uploadId] = leave([[partLine], ...completed]);
   const uploads = open();
-  for (const _time of [1, 2]) {
-    assert.equal((await uploads.complete(uploadId!, [{ partNumber: 1, etag }])).completed, true);
-  }
+  for (const _time of [1, 2]) assert.equal((await uploads.complete(uploadId!, named)).completed, true);
+});
+
+test("a completion whose daemon ended while the guest joined the parts succeeds with the next one", async () => {
+  stored = [partLine.file];
+  const [uploadId] = leave([[partLine]]);
+  const joining = Promise.withResolvers<void>();
+  onJoin = () => {
+    joining.resolve();
+    return new Promise(() => undefined);
+  };
+  void open().complete(uploadId!, named);
+  await joining.promise;
+  stored = [];
+  assert.equal((await open().complete(uploadId!, named)).completed, true);
+});
+
+test("a completed upload whose parts cannot be removed is completed for the next daemon, too, which removes them", async () => {
+  stored = [partLine.file];
+  const [uploadId] = leave([[partLine]]);
+  onRemove = () => Promise.reject(new Error("not now"));
+  await open().complete(uploadId!, named);
+  onRemove = async () => undefined;
+  const next = open();
+  assert.equal(await collectAt(next, 1), 0);
+  assert.deepEqual(removed, [`/parts/${uploadId}`]);
+});
+
+test("of several completions one at a time reads and joins its parts", async () => {
+  stored = [partLine.file];
+  leave([[partLine], [partLine]]);
+  const uploads = open();
+  const [begun, allowed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let joins = 0;
+  onJoin = () => {
+    joins += 1;
+    begun.resolve();
+    return allowed.promise;
+  };
+  const completions = uploads.listOpen().map(({ uploadId }) => uploads.complete(uploadId, named));
+  await begun.promise;
+  for (let turn = 0; turn < 20; turn++) await setImmediate();
+  assert.equal(joins, 1);
+  allowed.resolve();
+  await Promise.all(completions);
+  assert.equal(joins, 2);
 });
