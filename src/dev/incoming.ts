@@ -1,6 +1,7 @@
 // What a listener owes every request before anybody looks at it: one form of its target, an answer when it has none, bounds on its connection.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { closeLate } from "../core/late-close.ts";
 import { Timing, timingOf } from "../core/timing.ts";
 
 /**
@@ -40,6 +41,16 @@ const owed = new WeakMap<Duplex, number>();
 /** Watches a request until it is answered, and what is still to come of its body after that. */
 export function watchAnswer(request: IncomingMessage, response: ServerResponse, lateBodyMs: number): void {
   const { socket } = request;
+  // How the server closes a connection that ends with its answer. Streams of HTTP/2 have another way.
+  if (typeof socket.destroySoon === "function") {
+    const destroySoon = Object.getPrototypeOf(socket).destroySoon as () => void;
+    socket.destroySoon = () => {
+      if (request.complete) return destroySoon.call(socket);
+      request.unpipe();
+      request.resume();
+      closeLate(socket, lateBodyMs);
+    };
+  }
   owed.set(socket, (owed.get(socket) ?? 0) + 1);
   response.once("close", () => {
     owed.set(socket, owed.get(socket)! - 1);
@@ -65,8 +76,13 @@ export function refuseRequest(request: IncomingMessage, response: ServerResponse
   response.end(request.method === "HEAD" ? undefined : body);
 }
 
+/** Connections on which nothing more is said. */
+const refused = new WeakSet<Duplex>();
+
 /** Refuses what is no request, or never becomes one. */
 export function refuseClient(error: NodeJS.ErrnoException, socket: Duplex): void {
+  // What comes behind it is no request either.
+  if (refused.has(socket)) return;
   // Inside an answer that has begun, or instead of one that is still to come, these bytes would be taken for something else.
   if (error.code === "ECONNRESET" || !socket.writable || isAnswerOwed(socket)) return void socket.destroy();
   const status =
@@ -92,5 +108,7 @@ export function refuseConnection(socket: Duplex, status: string): void {
   const body = JSON.stringify({ error, code, message });
   const headers = ["content-type: application/json", `content-length: ${body.length}`, "cache-control: no-store"];
   const head = [`HTTP/1.1 ${status}`, `server-timing: ${timing}`, "connection: close", ...headers].join("\r\n");
-  socket.end(`${head}\r\n\r\n${body}`);
+  refused.add(socket);
+  socket.write(`${head}\r\n\r\n${body}`);
+  closeLate(socket);
 }

@@ -4,8 +4,10 @@ import { type AddressInfo, BlockList, isIPv4, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { authorizationServerMetadataPath } from "../contract/oauth.ts";
 import { AppError } from "../core/errors.ts";
+import { lateBytesMs } from "../core/late-close.ts";
 import { timingOf } from "../core/timing.ts";
-import { createHttp2Server, isPreface } from "./http2/server.ts";
+import { choosesHttp, choosesTls, lookAtFirst } from "./first-bytes.ts";
+import { createHttp2Server } from "./http2/server.ts";
 import { StreamBounds } from "./http2/stream-bounds.ts";
 import {
   askWhenRead,
@@ -37,7 +39,7 @@ export const listenerLimits = {
   /** More at once are closed as they come; streams of HTTP/2 count (http2/stream-bounds.ts). */
   connectionsMax: 10_000,
   /** How long the rest of a body is read and thrown away after its answer: a client that is still sending must get to see it. */
-  lateBodyMs: 10_000,
+  lateBodyMs: lateBytesMs,
 };
 
 export type ListenerOptions = {
@@ -77,6 +79,8 @@ export async function openListener(
   const started = Promise.withResolvers<Handlers>();
   let handlers: Handlers | undefined;
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    // Nobody would hear the answer.
+    if (request.socket.writableEnded) return void request.socket.destroy();
     timingOf(request);
     watchAnswer(request, response, limits.lateBodyMs);
     const refusal = normalizeTarget(request);
@@ -126,43 +130,19 @@ function acceptConnections(server: Server, { limits, tls, bounds, sockets }: Acc
   server.off("connection", serveHttp1);
   const http2 = createHttp2Server({ serve, idleMs: limits.keepAliveTimeoutMs, bounds });
   const serveHttp2 = (socket: Duplex): void => void http2.emit("connection", socket);
-  const begin =
-    tls?.secure({
-      handshakeTimeoutMs: limits.headersTimeoutMs,
-      // Whoever does not say which protocol is meant means HTTP/1 (RFC 9113, 3.2).
-      onSecure: (socket) => (socket.alpnProtocol === "h2" ? serveHttp2 : serve)(socket),
-    }) ?? lookForPreface({ timeoutMs: limits.headersTimeoutMs, serveHttp1: serve, serveHttp2 });
+  const timeoutMs = limits.headersTimeoutMs;
+  const secure = tls?.secure({
+    handshakeTimeoutMs: timeoutMs,
+    // Whoever does not say which protocol is meant means HTTP/1 (RFC 9113, 3.2).
+    onSecure: (socket) => (socket.alpnProtocol === "h2" ? serveHttp2 : serve)(socket),
+  });
+  const begin = lookAtFirst(secure === undefined ? choosesHttp(serve, serveHttp2) : choosesTls(secure), timeoutMs);
   server.on("connection", (socket: Socket) => {
     if (sockets.size + bounds.count >= limits.connectionsMax) return void socket.destroy();
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
     begin(socket);
   });
-}
-
-type Choice = { timeoutMs: number; serveHttp1: (socket: Duplex) => void; serveHttp2: (socket: Duplex) => void };
-
-/** Whether a connection in the clear speaks HTTP/2 is told by its first bytes, once; the HTTP/1 server takes all others as it would have. */
-function lookForPreface({ timeoutMs, serveHttp1, serveHttp2 }: Choice): (socket: Socket) => void {
-  return (socket) => {
-    const timer = setTimeout(() => socket.destroy(), timeoutMs);
-    const giveUp = (): void => void socket.destroy();
-    let first: Buffer = Buffer.alloc(0);
-    const onReadable = (): void => {
-      const bytes = socket.read() as Buffer | null;
-      if (bytes === null) return;
-      first = first.length === 0 ? bytes : Buffer.concat([first, bytes]);
-      const spoken = isPreface(first);
-      if (spoken === undefined) return;
-      socket.unshift(first);
-      clearTimeout(timer);
-      socket.off("readable", onReadable).off("error", giveUp).off("end", giveUp);
-      if (spoken) serveHttp2(socket);
-      else serveHttp1(socket);
-    };
-    socket.on("error", giveUp).on("end", giveUp).on("readable", onReadable);
-    socket.once("close", () => clearTimeout(timer));
-  };
 }
 
 function matchNetworks(networks: readonly string[]): (address: string) => boolean {

@@ -1,6 +1,7 @@
 // Errors that traffic meets before it reaches a sandbox: one shape, stable codes, and a hint for the program that reads them.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { closeLate } from "../core/late-close.ts";
 import { timingOf } from "../core/timing.ts";
 
 const gatewayErrors = {
@@ -68,5 +69,6 @@ export function sendGatewayError(error: GatewayError, request: IncomingMessage, 
 export function refuseUpgrade(error: GatewayError, request: IncomingMessage, socket: Duplex): void {
   const { status, headers, body } = render(error, request);
   const lines = Object.entries({ ...headers, connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${status} ${error.code}\r\n${lines.join("")}\r\n${body}`);
+  socket.write(`HTTP/1.1 ${status} ${error.code}\r\n${lines.join("")}\r\n${body}`);
+  closeLate(socket);
 }

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppError } from "../core/errors.ts";
+import { closeLate } from "../core/late-close.ts";
 import { timingOf } from "../core/timing.ts";
 
 /** For requests that Fastify does not see. */
@@ -23,7 +24,7 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
 export function refuseUpgrade(request: IncomingMessage, socket: Duplex, error: AppError): void {
   if (socket.destroyed || !socket.writable) return void socket.destroy();
   const body = JSON.stringify({ error: error.message });
-  socket.end(
+  socket.write(
     `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}\r\n` +
       "content-type: application/json; charset=utf-8\r\n" +
       `content-length: ${Buffer.byteLength(body)}\r\n` +
@@ -31,4 +32,5 @@ export function refuseUpgrade(request: IncomingMessage, socket: Duplex, error: A
       `server-timing: ${timingOf(request).header()}\r\n` +
       `connection: close\r\n\r\n${body}`,
   );
+  closeLate(socket);
 }

@@ -33,8 +33,8 @@ function flood(body: Writable): void {
 
 type Asked = { status: unknown; text: string };
 
-async function askHttp1(method: string, path: string): Promise<Asked> {
-  const headers = { authorization: `Bearer ${apiKey}`, "transfer-encoding": "chunked" };
+async function askHttp1(method: string, path: string, connection = "keep-alive", key = apiKey): Promise<Asked> {
+  const headers = { authorization: `Bearer ${key}`, "transfer-encoding": "chunked", connection };
   const sent = request({ port: harness.port, host: "127.0.0.1", path, method, agent, headers });
   const answered = once(sent, "response");
   flood(sent);
@@ -43,6 +43,8 @@ async function askHttp1(method: string, path: string): Promise<Asked> {
   sent.destroy();
   return { status: response.statusCode, text };
 }
+
+const askHttp1AndClose = (method: string, path: string): Promise<Asked> => askHttp1(method, path, "close");
 
 async function askHttp2(method: string, path: string): Promise<Asked> {
   const session = connect(harness.url);
@@ -80,7 +82,7 @@ for (const [what, make] of servers) {
     await once(server, "listening");
     try {
       const path = `/run/main/sandboxes/box/port/${(server.address() as AddressInfo).port}/x`;
-      for (const ask of [askHttp1, askHttp2]) {
+      for (const ask of [askHttp1, askHttp1AndClose, askHttp2]) {
         for (const method of ["GET", "POST"]) {
           for (let count = 0; count < 10; count++) {
             assert.deepEqual(await ask(method, path), { status: 200, text: "early" }, `${ask.name} ${method}`);
@@ -92,6 +94,27 @@ for (const [what, make] of servers) {
     }
   });
 }
+
+test("callers who say that they will close get to see a refusal while they are sending", async () => {
+  for (let count = 0; count < 30; count++) {
+    assert.equal((await askHttp1("POST", "/run/main/sandboxes/box/x", "close", "wrong")).status, 401);
+  }
+});
+
+test("what is no request is refused where a caller who is still sending sees it", async () => {
+  for (let count = 0; count < 10; count++) {
+    const caller = connectSocket({ port: harness.port, host: "127.0.0.1", allowHalfOpen: true });
+    let received = "";
+    caller.on("data", (bytes) => {
+      received += bytes;
+    });
+    caller.write("no request\r\n\r\n");
+    flood(caller);
+    await Promise.race([once(caller, "end"), once(caller, "close")]);
+    caller.destroy();
+    assert.match(received, /^HTTP\/1\.1 400 [\s\S]*not a valid HTTP request/);
+  }
+});
 
 test("what a caller still sends after that is read for a while only", async () => {
   await using bounded = await HostHarness.start({ lateBodyMs: 200 });

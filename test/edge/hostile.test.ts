@@ -162,3 +162,21 @@ test("bytes that are no request, inside an answer that has begun, end the connec
   await closed;
   assert.equal(received, "");
 });
+
+test("a refused upgrade is not kept by a caller who never closes", async () => {
+  await using short = await startEdge({ connectionsMax: 1 });
+  const upgrade =
+    "GET /run/main/sandboxes/box/ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+  const holder = connect({ port: short.port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => undefined);
+  try {
+    let received = "";
+    holder.on("data", (piece) => {
+      received += piece.toString();
+    });
+    holder.write(upgrade);
+    await eventually(() => assert.match(received, /^HTTP\/1\.1 401 /));
+    await eventually(async () => assert.match(await short.raw(upgrade), /^HTTP\/1\.1 401 /), { intervalMs: 500 });
+  } finally {
+    holder.destroy();
+  }
+});

@@ -109,15 +109,31 @@ test("what is neither of the two, older than TLS 1.2, or no TLS is refused, and 
   await assert.rejects(handshake(secured, { ca, maxVersion: "TLSv1.2", ciphers: "ECDHE-ECDSA-AES128-SHA" }));
   assert.equal((await handshake(secured, { ca, maxVersion: "TLSv1.2" })).getProtocol(), "TLSv1.2");
   assert.equal((await handshake(secured, { ca })).getProtocol(), "TLSv1.3");
-  for (const bytes of [
-    "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
-    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "\x16\x03\x01\xff\xff",
-    "\0".repeat(50),
-  ]) {
+  for (const bytes of ["\x16\x03\x01\xff\xff", "\0".repeat(50)]) {
     assert.doesNotMatch(await secured.edge.raw(bytes, /HTTP/), /HTTP/);
   }
   assert.equal((await askHttp1(secured, { path: "/v0/x", ca })).status, 200);
+});
+
+test("who speaks HTTP where HTTPS is spoken is told so, however slowly or much, and reaches nobody", async () => {
+  const secured = await start(makeCertificate());
+  const answer = /^HTTP\/1\.1 400 Bad Request\r\n[\s\S]*server-timing: total[\s\S]*use https:\/\//;
+  for (const bytes of ["GET / HTTP/1.1\r\nhost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "P"]) {
+    assert.match(await secured.edge.raw(bytes, /https:\/\/ instead/), answer);
+  }
+  for (let count = 0; count < 5; count++) {
+    const flood = `POST /run/main/sandboxes/box/x HTTP/1.1\r\n\r\n${"x".repeat(4 << 20)}`;
+    assert.match(await secured.edge.raw(flood, /http:\/\/\./), answer);
+  }
+  assert.deepEqual(secured.edge.arrivals, []);
+});
+
+test("who speaks TLS where HTTP is spoken is refused at once", async () => {
+  await using edge = await startEdge();
+  const socket = connect({ port: edge.port, host: "127.0.0.1", servername: "localhost" });
+  const [error] = (await once(socket, "error")) as [NodeJS.ErrnoException];
+  assert.match(error.code!, /^ERR_SSL_/);
+  assert.match(await edge.raw("\x16\x03\x01\x02\0\x01\0", /\}$/), /^HTTP\/1\.1 400 [\s\S]*not a valid HTTP request/);
 });
 
 test("a renewed certificate is used for new connections while those that are open go on", async () => {
@@ -220,7 +236,7 @@ test("handshakes that stall or drip end in time, and count as connections", asyn
   );
   const drip = setInterval(() => stalled[0]!.write(Buffer.from([0])), 50);
   opened.push(() => clearInterval(drip));
-  const ended = Promise.all(stalled.map((socket) => once(socket.resume(), "close")));
+  const ended = Promise.all(stalled.map((socket) => new Promise((resolve) => socket.resume().once("close", resolve))));
   await assert.rejects(askHttp1(secured, { path: "/v0/x", ca }));
   await ended;
   assert.equal((await askHttp1(secured, { path: "/v0/x", ca })).status, 200);
