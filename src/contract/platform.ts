@@ -10,6 +10,8 @@ export type Platform = AsyncDisposable & {
   idleTimeoutMs: number;
   /** Present on the first start only; it is nowhere else in the clear. */
   firstApiKey: string | undefined;
+  /** What the start found missing although it could go on, each with the way out. */
+  problems: readonly { problem: string; remedy: string }[];
   /** Resolves when ready-made instances are waiting. */
   warmed(): Promise<void>;
 };

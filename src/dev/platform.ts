@@ -1,6 +1,7 @@
 // The whole platform in one process: what `catnap up` runs and what the end-to-end tests start.
 import { join } from "node:path";
 import type { Platform, PlatformOptions } from "../contract/platform.ts";
+import { defaultImage } from "../contract/sandbox-spec.ts";
 import { readControlPlaneConfig, readProxies } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/context.ts";
 import { readOutgoingConfig } from "../control-plane/outgoing/config.ts";
@@ -30,6 +31,11 @@ import { readVersion, type Version } from "./version.ts";
 
 /** Path below which sandboxes answer in the path form of their address. */
 const pathPrefix = "/run";
+
+const noDefaultImage = {
+  problem: `The image ${defaultImage} is not there: a sandbox that names no other cannot be made.`,
+  remedy: "`npm run setup` builds it, also while the platform runs.",
+};
 
 type DevOptions = PlatformOptions & {
   /** Another driver than the OCI one, for tests. */
@@ -96,6 +102,7 @@ export async function startPlatform(options: DevOptions): Promise<Platform> {
     workspace: controlPlane.bootstrap.workspace,
     idleTimeoutMs: hostConfig.idleTimeoutMs,
     firstApiKey: controlPlane.bootstrap.apiKey,
+    problems: host.findImage(defaultImage) === undefined ? [noDefaultImage] : [],
     warmed: () => host.warmed(),
     async [Symbol.asyncDispose]() {
       // Callers first: nothing may still use a sandbox when it is put to sleep.

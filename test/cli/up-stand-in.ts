@@ -31,6 +31,7 @@ export function standIn(url: string, more: Partial<Platform> = {}): StandIn {
         workspace: "main",
         idleTimeoutMs: 1_000,
         firstApiKey,
+        problems: [],
         warmed: async () => undefined,
         async [Symbol.asyncDispose]() {
           started.disposed += 1;

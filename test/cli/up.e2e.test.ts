@@ -26,12 +26,12 @@ after(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-function up(...args: string[]) {
+function up(args: string[] = [], more: Record<string, string> = {}) {
   const child = spawn(
     join(projectDir, "bin/catnap"),
     ["up", "--listen", "127.0.0.1:0", "--idle-timeout", "1s", ...args],
     {
-      env: { ...process.env, ...settings },
+      env: { ...process.env, ...settings, ...more },
       stdio: ["ignore", "pipe", "pipe"],
     },
   );
@@ -55,7 +55,7 @@ function up(...args: string[]) {
 }
 
 test("what a person sees from the first start to the second", async () => {
-  const first = up("--log-level", "warn");
+  const first = up(["--log-level", "warn"]);
   await first.ready();
   assert.equal(first.output.stderr, "");
   const key = /kept in .*\n {2}(\S+)\n/.exec(first.output.stdout)?.[1] ?? "";
@@ -89,4 +89,23 @@ test("what a person sees from the first start to the second", async () => {
   await cli(["sandbox", "delete", "--yes", "kept"], { env });
   second.child.kill("SIGTERM");
   assert.deepEqual(await second.ended, [0, null]);
+});
+
+test("a start without the base image says so with the way out, and serves", async () => {
+  const imageDir = join(dataDir, "no-images");
+  const started = up(["--log-level", "error", "--no-self-check"], { CATNAP_IMAGE_DIR: imageDir });
+  await started.ready();
+  assert.match(started.output.stderr, /^catnap: .*blaxel\/base-image:latest.*\n {2}.*npm run setup.*\n$/);
+  started.child.kill("SIGINT");
+  assert.deepEqual(await started.ended, [0, null]);
+});
+
+test("a start whose database is not there names the setting and the place, and nobody's password", async () => {
+  const url = "postgres://catnap:geheim@127.0.0.1:1/sandboxes";
+  const started = up(["--log-level", "error"], { CATNAP_DATABASE_URL: url });
+  assert.deepEqual(await started.ended, [1, null]);
+  const { stdout, stderr } = started.output;
+  assert.match(stderr, /CATNAP_DATABASE_URL.* 127\.0\.0\.1:1\/sandboxes, .*\(.*ECONNREFUSED.*\)/);
+  assert.match(stderr, /docs\/operating\.md/);
+  assert.doesNotMatch(stdout + stderr, /geheim/);
 });

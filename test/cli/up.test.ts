@@ -99,6 +99,20 @@ test("a platform that does not start is explained and ends with 1", async () => 
   assert.match(run.stderr, /The platform did not start: Port 4000 .* is taken\.\n {2}`catnap doctor`/);
 });
 
+test("what a start found missing is told with its way out, and the platform goes on", async () => {
+  const problems = [{ problem: "The cellar is empty.", remedy: "`npm run setup` fills it." }];
+  const run = await up(standIn("http://127.0.0.1:4999", { problems }), ["--no-self-check", "--json"]);
+  assert.equal(run.exitCode, 0);
+  assert.match(run.stderr, /catnap: The cellar is empty\.\n {2}`npm run setup` fills it\.\n/);
+});
+
+test("a setting that leads nowhere is explained with what came of it, and nobody is sent to the doctor", async () => {
+  const details = { setting: "CATNAP_DATABASE_URL" };
+  const refusal = new AppError("unavailable", "Nothing is there.", { details, cause: new Error("ECONNREFUSED") });
+  const run = await cli(["up"], { loadPlatform: async () => () => Promise.reject(refusal) });
+  assert.match(run.stderr, /did not start: Nothing is there\. \(ECONNREFUSED\)\n {2}`catnap up --help` and docs/);
+});
+
 test("a setting that is refused is explained without sending anybody to the doctor", async () => {
   const refusal = new AppError("invalid_request", "CATNAP_IDLE_TIMEOUT must be a duration such as 15s, 2m or 7d");
   const run = await cli(["up"], { loadPlatform: async () => () => Promise.reject(refusal) });

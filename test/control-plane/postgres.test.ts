@@ -59,6 +59,7 @@ test("a server that refuses or is not there fails the start, and the password is
       (thrown: { code: string; message: string; stack: string; cause: object }) => thrown,
     );
     assert.equal(error.code, "unavailable");
+    assert.match(error.message, /CATNAP_DATABASE_URL names, at 127\.0\.0\.1:/);
     assert.ok(!inspect(error, { depth: 10, showHidden: true }).includes("geheim"), inspect(error));
   }
 });

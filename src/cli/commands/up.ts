@@ -125,6 +125,9 @@ async function announce({ platform, options, context, say, stop, startedAtMs }: 
   const credentials = keepCredentials(platform, path, (message) =>
     context.stderr.write(`catnap: ${printable(message)}\n`),
   );
+  for (const { problem, remedy } of platform.problems) {
+    context.stderr.write(`catnap: ${printable(problem)}\n  ${printable(remedy)}\n`);
+  }
   const isFirst = platform.firstApiKey !== undefined;
   if (isFirst) say(`\nYour API key, shown this once and kept in ${path}:\n  ${platform.firstApiKey}\n`);
   let phases: CheckPhase[] | undefined;
@@ -220,10 +223,11 @@ function explainStart(error: unknown): never {
   const { message, cause } = error as Error;
   // A setting that is refused, or what another program has, is no matter of the machine; its sentence says what to do.
   const isChoice = error instanceof AppError && (error.code === "invalid_request" || error.code === "conflict");
+  const isSetting = isChoice || (error instanceof AppError && error.details?.setting !== undefined);
   const why = cause instanceof Error && !isChoice ? ` (${cause.message})` : "";
   throw new CliFailure("failure", `The platform did not start: ${message}${why}`, {
     cause: error,
-    remedy: isChoice
+    remedy: isSetting
       ? "`catnap up --help` and docs/operating.md say what can be set."
       : "`catnap doctor` says what is missing on this machine.",
   });

@@ -41,8 +41,9 @@ export function isConnectionSound(error: unknown): boolean {
 
 /** The client hangs its connection on some errors, which has no place in a log. */
 function withoutClient(error: unknown): Error {
-  const { message = "unknown", code } = (error ?? {}) as { message?: string; code?: unknown };
-  return Object.assign(new Error(message), typeof code === "string" && { code });
+  const { message, code } = (error ?? {}) as { message?: string; code?: unknown };
+  // A name that stands for several addresses fails with a code and without a word.
+  return Object.assign(new Error(message || String(code ?? "unknown")), typeof code === "string" && { code });
 }
 
 function unavailable(message: string, cause: unknown): AppError {

@@ -33,8 +33,11 @@ export type PostgresOptions = {
 export async function openPostgres({ url, isExclusive, log }: PostgresOptions): Promise<Database> {
   requirePostgresUrl(url);
   await using opened = new AsyncDisposableStack();
-  const hold = isExclusive ? opened.use(await holdDatabase({ url, log })) : undefined;
-  await prepareServer(url, log);
+  const hold = await reach(url, async () => {
+    const held = isExclusive ? opened.use(await holdDatabase({ url, log })) : undefined;
+    await prepareServer(url, log);
+    return held;
+  });
   // Goes up after every change of this process, commits included: what was read before may be outdated.
   let version = 0;
   const common = {
@@ -92,6 +95,24 @@ class UnflushedDriver extends PostgresDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     // Both in one round trip.
     await connection.executeQuery(CompiledQuery.raw("begin; set local synchronous_commit to off"));
+  }
+}
+
+/** Whoever starts the platform has to be told which database was meant, and where that is set. */
+async function reach<Result>(url: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof AppError && error.code !== "unavailable") throw error;
+    const cause = error instanceof AppError ? error.cause : error;
+    throw new AppError(
+      "unavailable",
+      `The database that CATNAP_DATABASE_URL names, at ${describePlace(url)}, cannot be used.`,
+      {
+        cause,
+        details: { setting: "CATNAP_DATABASE_URL" },
+      },
+    );
   }
 }
 
