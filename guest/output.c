@@ -21,6 +21,9 @@ static uint32_t window = WINDOW_BYTES;
 static bool is_narrowed;
 static bool starved;
 
+// The process was reaped, or the stream cut: what may still come was there at that moment.
+static bool has_ended(const struct stream *stream) { return stream->limit != UINT64_MAX; }
+
 static bool is_wide_allowed(void) { return window > WINDOW_BYTES && !is_narrowed; }
 
 static uint64_t held(const struct stream *stream) { return stream->received - stream->acked; }
@@ -78,10 +81,11 @@ static bool fill(struct stream *stream) {
     return true;
   }
   bool is_over = got == 0 || (errno != EAGAIN && errno != EINTR);
-  // The kernel answers EAGAIN only after it has handed on everything that was written.
-  if (is_over || (stream->is_draining && errno == EAGAIN)) {
-    loop_close(&stream->source);
+  if (is_over) loop_close(&stream->source);
+  // The kernel answers EAGAIN only after it has handed on everything that was written, to us or to whoever else reads there.
+  if (is_over || (has_ended(stream) && errno == EAGAIN)) {
     if (stream->limit > stream->received) stream->limit = stream->received;
+    let_go(stream);
     turns_add(stream->process);
   }
   if (stream->received == stream->acked) ring_give(&stream->ring, stream->received);
@@ -121,15 +125,8 @@ static void drain(struct stream *stream) {
 }
 
 void stream_ended(struct stream *stream) {
-  int readable = 0;
-  if (stream->is_terminal && stream->source.fd >= 0) {
-    stream->is_draining = true;
-    stream->limit = stream->received + TERMINAL_HELD_MAX;
-    drain(stream);
-    listen_while_room(stream);
-    return;
-  }
-  if (stream->source.fd >= 0 && ioctl(stream->source.fd, FIONREAD, &readable) != 0) readable = 0;
+  int readable = stream->is_terminal ? TERMINAL_HELD_MAX : 0;
+  if (stream->source.fd < 0 || (!stream->is_terminal && ioctl(stream->source.fd, FIONREAD, &readable) != 0)) readable = 0;
   stream->limit = stream->received + (uint64_t)readable;
   drain(stream);
   listen_while_room(stream);
@@ -155,8 +152,8 @@ bool stream_ack(struct stream *stream, uint64_t offset) {
   if (offset <= stream->acked) return true;
   stream->acked = offset;
   if (stream->acked == stream->received) ring_give(&stream->ring, stream->received);
-  // An empty terminal raises no event: whether it is empty has to be asked.
-  if (stream->is_draining) drain(stream);
+  // What is empty raises no event: whether it is has to be asked.
+  if (has_ended(stream)) drain(stream);
   listen_while_room(stream);
   if (sendable(stream) > 0) turns_add(stream->process);
   return true;
@@ -206,7 +203,7 @@ void output_retry(void) {
     for (int j = 0; j < 2; j++) {
       struct stream *stream = &process_at(i)->streams[j];
       if (stream->source.fd < 0 || stream->source.events != 0 || room(stream) == 0) continue;
-      if (stream->is_draining) drain(stream);
+      if (has_ended(stream)) drain(stream);
       if (stream->source.fd >= 0 && !loop_watch(&stream->source, EPOLLIN)) starved = true;
     }
   }
@@ -216,7 +213,8 @@ void stream_save(struct state_writer *writer, const struct stream *stream) {
   state_put_fd(writer, stream->source.fd);
   struct packer *packer = state_room(writer, 64);
   put_u8(packer, stream->is_terminal ? 1 : 0);
-  put_u8(packer, stream->is_draining ? 1 : 0);
+  // For an init that tells the end of a terminal by it.
+  put_u8(packer, stream->is_terminal && has_ended(stream) ? 1 : 0);
   put_u64(packer, stream->acked);
   put_u64(packer, stream->sent);
   put_u64(packer, stream->received);
@@ -231,7 +229,7 @@ bool stream_load(struct state_reader *reader, struct stream *stream) {
   struct cursor *cursor = &reader->cursor;
   stream->source.fd = state_take_fd(reader);
   stream->is_terminal = state_take_bool(reader);
-  stream->is_draining = state_take_bool(reader);
+  state_take_bool(reader);
   stream->acked = take_u64(cursor);
   stream->sent = take_u64(cursor);
   stream->received = take_u64(cursor);
@@ -246,7 +244,7 @@ bool stream_load(struct state_reader *reader, struct stream *stream) {
     memcpy(stream->ring.bytes, bytes, length);
   }
   if (reader->checks || stream->source.fd < 0) return true;
-  if (stream->is_draining) drain(stream);
+  if (has_ended(stream)) drain(stream);
   listen_while_room(stream);
   // Refused for want of memory, it is tried again.
   if (stream->source.fd >= 0 && stream->source.events == 0 && room(stream) > 0) starved = true;

@@ -24,8 +24,6 @@ struct stream {
   // No byte beyond this is delivered; set when the process is reaped.
   uint64_t limit;
   bool is_terminal;
-  // Reaped, and the terminal not seen empty yet.
-  bool is_draining;
 };
 
 // What a process reads. Nothing waits here: what its pipe or terminal does not take stays with the host.

@@ -267,3 +267,22 @@ test("disposing waits for what the sink has in its hands, and delivers nothing m
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(taken.length, 1);
 });
+
+test("a descendant that reads away what an ended process wrote delays no end", async () => {
+  await using guest = await startGuest();
+  await using connection = await guest.open();
+  const recorder = new Recorder();
+  await connection.attach(recorder.attachment);
+  const gate = Promise.withResolvers<void>();
+  recorder.gates.set("robbed", gate.promise);
+  const stolen = join(guest.dir, "stolen");
+  // A window that nobody acknowledges and a full pipe behind it: the thief has the pipe alone once its parent is gone.
+  const thief = `exec 3</proc/self/fd/1; while kill -0 $$; do sleep 0.02; done; head -c 65536 <&3 >${stolen}.new; mv ${stolen}.new ${stolen}`;
+  await connection.spawn(
+    shell("robbed", `(${thief}; exec sleep 300) 2>&- & head -c ${wideWindowBytes + 65_536} /dev/zero`),
+  );
+  await eventually(() => assert.equal(sizeOf(stolen), 65_536));
+  gate.resolve();
+  assert.deepEqual(await recorder.ended("robbed"), { code: 0 });
+  assert.equal(recorder.length("robbed"), wideWindowBytes);
+});
