@@ -30,6 +30,10 @@ import { type Ability, binaryBytesMax, frameType, revisionOf, wideWindowBytes } 
 const listTimeoutMs = 30_000;
 const settleTimeoutMs = 5_000;
 const noSuchProcess = 3;
+/** Above this much that the init has not read yet, nobody asks it for more. */
+const unreadBytesMax = 32 * 1024 * 1024;
+/** Acknowledgements are owed whatever waits before them, an upgrade included: an init that leaves these is given up. */
+const unreadWithAcksMax = unreadBytesMax + binaryBytesMax + 1024 * 1024;
 
 export type Attachment = {
   sink: ProcessSink;
@@ -66,7 +70,7 @@ export class ControlConnection {
     this.#feeds = new ProcessFeeds({
       log,
       stopped: this.#stop.signal,
-      send: (frames) => void (this.isClosed || socket.write(frames)),
+      send: (frames) => this.#send(frames),
       pause: () => void socket.pause(),
       resume: () => void socket.resume(),
     });
@@ -192,6 +196,12 @@ export class ControlConnection {
     this.#options.socket.write(encodeWindow(wideWindowBytes));
   }
 
+  #send(frames: Buffer): void {
+    const { socket } = this.#options;
+    if (socket.writableLength > unreadWithAcksMax) this.fail("the init does not read what it is sent");
+    if (!this.isClosed) socket.write(frames);
+  }
+
   async #spawn(request: SpawnRequest, signal?: AbortSignal): Promise<{ pid: number }> {
     if (request.stdin !== undefined || request.terminal !== undefined) this.require("input");
     const encode = (number: number): Buffer => encodeSpawn(number, request);
@@ -204,10 +214,12 @@ export class ControlConnection {
   }
 
   async #ask(type: number, encode: (request: number) => Buffer, what: string, patience?: Patience): Promise<Frame> {
+    const { socket } = this.#options;
     if (this.isClosed) throw unavailable("the connection is closed");
+    if (socket.writableLength > unreadBytesMax) throw unavailable("it does not read what it is sent");
     const { request, answer } = this.#answers.expect(type, what, patience);
     try {
-      this.#options.socket.write(encode(request));
+      socket.write(encode(request));
     } catch (error) {
       this.#answers.cancel(request, error);
     }

@@ -4,7 +4,15 @@ import type { FileInfo, FileType } from "../../sandbox-api/machine.ts";
 import { type Frame, FrameWriter, PayloadReader } from "./frames.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import { checkedPath } from "./messages.ts";
-import { frameHeaderBytes, frameType, nameBytesMax, ownerBytesMax, requestPayloadMax, sourcesMax } from "./protocol.ts";
+import {
+  entryNameBytesMax,
+  frameHeaderBytes,
+  frameType,
+  nameBytesMax,
+  ownerBytesMax,
+  requestPayloadMax,
+  sourcesMax,
+} from "./protocol.ts";
 
 export function encodeStat(path: string): Buffer {
   return new FrameWriter().text(checkedPath(path)).frame(frameType.stat, 0);
@@ -61,7 +69,8 @@ export function encodeConcatenate(path: string, sources: readonly string[], mode
 /** A type on the wire is its place here. */
 export const fileTypes: readonly FileType[] = ["file", "directory", "symlink", "other"];
 
-function readAttributes(reader: PayloadReader): FileInfo {
+/** Without `nameMax` of a file that was named by its path, whose last segment is returned however long it is. */
+function readAttributes(reader: PayloadReader, nameMax = nameBytesMax): FileInfo {
   const type = fileTypes[reader.u8()];
   const mode = reader.u32();
   if (type === undefined || mode > 0o7777) throw new GuestProtocolError("a file's attributes make no sense");
@@ -71,7 +80,7 @@ function readAttributes(reader: PayloadReader): FileInfo {
   const modifiedAtMs = reader.i64();
   const owner = reader.text(ownerBytesMax);
   const group = reader.text(ownerBytesMax);
-  const name = reader.text(nameBytesMax);
+  const name = reader.text(nameMax);
   return { name, type, sizeBytes, mode, uid, gid, owner, group, modifiedAtMs };
 }
 
@@ -85,7 +94,7 @@ export function decodeAttributes(frame: Frame): FileInfo {
 export function decodeEntries(frame: Frame): FileInfo[] {
   const reader = new PayloadReader(frame.payload);
   const entries: FileInfo[] = [];
-  while (reader.hasMore) entries.push(readAttributes(reader));
+  while (reader.hasMore) entries.push(readAttributes(reader, entryNameBytesMax));
   return entries;
 }
 

@@ -31,18 +31,26 @@ function writeFrames(socket: Socket, chunk: unknown): boolean {
 
 /**
  * Sends a body and the end frame. Rejects when the body fails; disposing stops reading the body, which then stays where it is,
- * because the guest may refuse a file long before its last byte.
+ * because the guest may refuse a file long before its last byte. What the guest does not take for so long is given up.
  */
-export function sendBody(socket: Socket, body: Readable): Disposable & { sent: Promise<void> } {
+export function sendBody(socket: Socket, body: Readable, stallTimeoutMs: number): Disposable & { sent: Promise<void> } {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let stall: NodeJS.Timeout | undefined;
+  const onStall = (): void => reject(new AppError("timeout", "The sandbox has stopped taking the file."));
   const onData = (chunk: unknown): void => {
     try {
-      if (!writeFrames(socket, chunk)) body.pause();
+      if (writeFrames(socket, chunk)) return;
+      body.pause();
+      stall ??= setTimeout(onStall, stallTimeoutMs);
     } catch (error) {
       reject(error);
     }
   };
-  const onDrain = (): void => void body.resume();
+  const onDrain = (): void => {
+    clearTimeout(stall);
+    stall = undefined;
+    body.resume();
+  };
   const onEnd = (): void => {
     socket.write(endFrame);
     resolve();
@@ -51,6 +59,7 @@ export function sendBody(socket: Socket, body: Readable): Disposable & { sent: P
     if (!body.readableEnded) reject(body.errored ?? new AppError("conflict", "The upload was interrupted."));
   };
   const stop = (): void => {
+    clearTimeout(stall);
     body.off("data", onData).off("end", onEnd).off("error", reject).off("close", onClose);
     socket.off("drain", onDrain);
     if (!body.destroyed) body.pause();

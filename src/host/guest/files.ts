@@ -1,6 +1,7 @@
 // Files inside a sandbox: each operation has a worker of the guest to itself while it lasts.
 import type { Readable } from "node:stream";
 import type { FileInfo, GuestFiles } from "../../sandbox-api/machine.ts";
+import { deferWithDeadline } from "./deadline.ts";
 import { FileBody } from "./file-body.ts";
 import {
   decodeAttributes,
@@ -27,6 +28,8 @@ import { unintelligible, type Wait, WorkerLink } from "./worker-link.ts";
 const answerTimeoutMs = 30_000;
 /** For work that grows with the number or size of files. */
 const longTimeoutMs = 10 * 60_000;
+/** How long a worker may leave a body where it is that is waited for. */
+const stallTimeoutMs = 60_000;
 /** Entries of a directory that are kept in memory at most, whatever a caller allows. */
 const entriesLimit = 100_000;
 /** With the workers that are kept and those for trees fewer than the guest's own limit, so that one host does not meet it. */
@@ -64,7 +67,8 @@ export class ConnectedFiles implements GuestFiles {
 
   async list(path: string, entriesMax = entriesLimit): Promise<FileInfo[]> {
     const call = { path, what: "Listing a directory" };
-    const request = encodeList(path, Math.min(entriesMax, entriesLimit));
+    const most = Math.min(entriesMax, entriesLimit);
+    const request = encodeList(path, most);
     return this.#exchange(request, async (link) => {
       const entries: FileInfo[] = [];
       const deadlineMs = performance.now() + longTimeoutMs;
@@ -77,7 +81,7 @@ export class ConnectedFiles implements GuestFiles {
         // An empty directory has one: what is counted by entries could go on for ever with them.
         if (more.length === 0 && !isFirst) throw new GuestProtocolError("a list has an empty frame");
         entries.push(...more);
-        if (entries.length > entriesLimit) throw new GuestProtocolError("a list is longer than was allowed");
+        if (entries.length > most) throw new GuestProtocolError("a list is longer than was allowed");
       }
       return entries.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
     });
@@ -99,7 +103,10 @@ export class ConnectedFiles implements GuestFiles {
           const { socket, rest } = link.release();
           const onClosed = (): void => slot[Symbol.dispose]();
           const onWhole = (): void => this.#workers.keep(worker);
-          return { info, body: new FileBody({ socket, first: rest, lengthBytes: length, onWhole, onClosed }) };
+          return {
+            info,
+            body: new FileBody({ socket, first: rest, lengthBytes: length, stallTimeoutMs, onWhole, onClosed }),
+          };
         }),
       );
     } catch (error) {
@@ -131,10 +138,12 @@ export class ConnectedFiles implements GuestFiles {
         for (const part of [...dataFrames(body), endFrame]) link.socket.write(part);
         return decodeAttributes(await answer);
       }
-      using upload = sendBody(link.socket, body);
+      using upload = sendBody(link.socket, body, stallTimeoutMs);
       // The answer may come first: the guest refuses a file it cannot write without reading all of it.
       await Promise.race([answer, upload.sent]);
-      return decodeAttributes(await answer);
+      const published = deferWithDeadline<Frame>({ timeoutMs: longTimeoutMs, what: call.what });
+      answer.then(published.resolve, published.reject);
+      return decodeAttributes(await published.promise);
     });
   }
 

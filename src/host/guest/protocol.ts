@@ -71,6 +71,8 @@ export const wideWindowBytes = 1024 * 1024;
 export const tokenMax = 32;
 export const pathBytesMax = 4095;
 export const nameBytesMax = 4095;
+/** Of a name in a directory. */
+export const entryNameBytesMax = 255;
 export const ownerBytesMax = 64;
 export const hostBytesMax = 253;
 export const operationBytesMax = 32;

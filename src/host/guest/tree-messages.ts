@@ -4,9 +4,8 @@ import { fileTypes } from "./file-messages.ts";
 import { type Frame, FrameWriter, PayloadReader } from "./frames.ts";
 import { GuestProtocolError } from "./guest-errors.ts";
 import { checkedPath, checkedText, invalid } from "./messages.ts";
-import { excludedNamesMax, frameType, pathBytesMax } from "./protocol.ts";
+import { entryNameBytesMax, excludedNamesMax, frameType, pathBytesMax } from "./protocol.ts";
 
-const nameBytesMax = 255;
 const processNameBytesMax = 64;
 
 export function encodeWalk(path: string, options: WalkOptions): Buffer {
@@ -15,7 +14,7 @@ export function encodeWalk(path: string, options: WalkOptions): Buffer {
   const flags = (files ? 1 : 0) | (directories ? 2 : 0) | (skipHidden ? 4 : 0);
   const writer = new FrameWriter().u8(flags).u32(entriesMax).u32(excludeDirs.length);
   for (const name of excludeDirs) {
-    if (Buffer.byteLength(checkedText(name, "A name")) > nameBytesMax)
+    if (Buffer.byteLength(checkedText(name, "A name")) > entryNameBytesMax)
       throw invalid("A name is too long.", "ENAMETOOLONG");
     writer.text(name);
   }

@@ -14,6 +14,8 @@ import { unintelligible, WorkerLink } from "./worker-link.ts";
 const answerTimeoutMs = 30_000;
 /** How long the frames of a walk are waited for, taken together. */
 const walkTimeoutMs = 300_000;
+/** How often a walk may say nothing but that it goes on: more than once a second for as long as it may take. */
+const silentFramesMax = 1_000;
 /** More than a sandbox can have. */
 const socketsMax = 10_000;
 /** Together with those for files fewer than the guest's limit on workers. */
@@ -56,6 +58,7 @@ export class ConnectedTrees implements GuestTrees {
     using _slot = await this.#walks.take(signal);
     using link = this.#open(request);
     let count = 0;
+    let silentFrames = 0;
     let leftMs = this.#patience.walkTimeoutMs;
     for (;;) {
       const found = await this.#guarded(async () => {
@@ -71,8 +74,9 @@ export class ConnectedTrees implements GuestTrees {
       count += found.length;
       if (count > options.entriesMax)
         throw this.#violated(new GuestProtocolError("a walk finds more than was allowed"));
-      // A sign that the walk goes on.
       if (found.length > 0) yield found;
+      else if (++silentFrames > silentFramesMax)
+        throw this.#violated(new GuestProtocolError("a walk says too often that it goes on"));
     }
   }
 
