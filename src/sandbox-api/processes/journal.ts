@@ -18,6 +18,7 @@ export const segmentMaxBytes = 4 * 1024 * 1024;
 /** Segments kept of one process: the newest 32 MiB. */
 export const segmentsMax = 8;
 const batchMaxBytes = 1024 * 1024;
+const batchRecordsMax = 500;
 const retryDelayMs = 1_000;
 /** How finely it is known when something was written, and for how long that is fresh. */
 const markMs = 1_000;
@@ -45,6 +46,8 @@ const newline = 10;
 type Mark = { sequence: number; position: number; atMs: number };
 
 type Pending = { stream: OutputStream; offset: number; data: Buffer; settle?: (error?: unknown) => void };
+
+const recordBytes = ({ data }: Pending): number => recordHeaderBytes + data.length;
 
 export class Journal {
   readonly directory: string;
@@ -188,23 +191,30 @@ export class Journal {
     }
   }
 
+  /** Never more than fits the segment, so that what is kept has a bound; what does not begins the next one. */
   #takeBatch(): Pending[] {
+    const segment = this.segments.at(-1);
+    const isFull = segment === undefined || segment.bytes + recordBytes(this.#pending[0]!) > segmentMaxBytes;
+    const maxBytes = Math.min(batchMaxBytes, segmentMaxBytes - (isFull ? segmentHeaderBytes : segment.bytes));
     let bytes = 0;
     let count = 0;
-    while (count < this.#pending.length && bytes < batchMaxBytes && count < 500)
-      bytes += this.#pending[count++]!.data.length;
+    for (; count < this.#pending.length && count < batchRecordsMax; count++) {
+      const more = recordBytes(this.#pending[count]!);
+      if (bytes + more > maxBytes) break;
+      bytes += more;
+    }
     return this.#pending.splice(0, count);
   }
 
   async #write(batch: readonly Pending[]): Promise<void> {
+    const bytes = batch.reduce((sum, pending) => sum + recordBytes(pending), 0);
     let segment = this.segments.at(-1);
-    if (segment === undefined || segment.bytes >= segmentMaxBytes) segment = await this.#rotate();
+    if (segment === undefined || segment.bytes + bytes > segmentMaxBytes) segment = await this.#rotate();
     this.#file ??= await openFile(this.segmentPath(segment.sequence), "r+", 0o600);
     const buffers = batch.flatMap(({ stream, offset, data }) => [
       encodeRecordHeader(stream, data.length, offset),
       data,
     ]);
-    const bytes = batch.reduce((sum, { data }) => sum + recordHeaderBytes + data.length, 0);
     this.#mark(segment);
     await writeAll(this.#file, buffers, segment.bytes);
     segment.bytes += bytes;
