@@ -57,7 +57,7 @@ export async function queryDatabase<Row>(
   values: readonly (string | number | null)[],
 ): Promise<Row[]> {
   if (databaseUrl === undefined) {
-    using database = new DatabaseSync(databasePath, { timeout: 5_000 });
+    using database = new DatabaseSync(databasePath, { timeout: 60_000 });
     return database.prepare(text).all(...values) as Row[];
   }
   let count = 0;

@@ -44,7 +44,7 @@ const changes: [what: string, change: (server: Server) => Promise<{ status: numb
 ];
 
 for (const [what, change] of changes) {
-  test(`${what} is answered after its sync and not before`, { skip, timeout: 60_000 }, async () => {
+  test(`${what} is answered after its sync and not before`, { skip, timeout: 180_000 }, async () => {
     await using server = await startServer();
     assert.equal((await server.create({ name: "box" })).status, 200);
     held = [];

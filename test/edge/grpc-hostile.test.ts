@@ -72,7 +72,7 @@ async function call(port: number, body = "message"): Promise<Outcome> {
   stream.end(body);
   await new Promise((resolve, reject) => {
     stream.once("close", resolve);
-    stream.setTimeout(10_000, () => reject(new Error("the call does not end")));
+    stream.setTimeout(60_000, () => reject(new Error("the call does not end")));
   });
   return { ...outcome, code: stream.rstCode };
 }

@@ -121,7 +121,7 @@ export async function startEdge(
 }
 
 async function converse(port: number, bytes: string, until: RegExp | undefined): Promise<string> {
-  const socket = connect(port, "127.0.0.1").setTimeout(20_000, () => socket.destroy(new Error("no end of the answer")));
+  const socket = connect(port, "127.0.0.1").setTimeout(60_000, () => socket.destroy(new Error("no end of the answer")));
   socket.write(bytes, "latin1");
   let received = "";
   const enough = new Promise<void>((resolve) => {

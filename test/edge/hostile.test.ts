@@ -7,7 +7,7 @@ import { auth, parseAnswer, startEdge, type TestEdge } from "./harness.ts";
 
 let edge: TestEdge;
 before(async () => {
-  edge = await startEdge({ headersTimeoutMs: 400, lateBodyMs: 200 });
+  edge = await startEdge({ lateBodyMs: 200 });
 });
 after(() => edge[Symbol.asyncDispose]());
 
@@ -121,7 +121,8 @@ test("an upgrade behind a request that is not answered yet ends the connection",
 });
 
 test("a head that does not end is refused in time", async () => {
-  const received = await edge.raw(`GET /run/main/sandboxes/box/x HTTP/1.1\r\nhost: x\r\nx: `);
+  await using impatient = await startEdge({ headersTimeoutMs: 400 });
+  const received = await impatient.raw(`GET /run/main/sandboxes/box/x HTTP/1.1\r\nhost: x\r\nx: `);
   const answer = parseAnswer(received);
   assert.equal(answer.status, 408);
   assert.match(answer.headers["server-timing"] ?? "", /total;dur=/);

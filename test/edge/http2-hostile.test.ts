@@ -41,7 +41,7 @@ async function converse(frames: Buffer[], until: number[], on = edge): Promise<C
   opened.push(() => socket.destroy());
   socket.on("error", () => undefined);
   let isTooLate = false;
-  socket.setTimeout(10_000, () => {
+  socket.setTimeout(60_000, () => {
     isTooLate = true;
     socket.destroy();
   });

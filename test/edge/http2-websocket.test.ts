@@ -64,7 +64,7 @@ function open(path: string, headers: Record<string, string> = {}): ClientHttp2St
     { endStream: false },
   );
   stream.on("error", () => undefined);
-  stream.setTimeout(10_000, () => stream.destroy());
+  stream.setTimeout(60_000, () => stream.destroy());
   return stream;
 }
 

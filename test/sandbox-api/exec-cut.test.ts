@@ -179,7 +179,9 @@ function assertRanOnce(): void {
   assert.deepEqual(ran.length - seen.size, 0, "so many ran more than once");
 }
 
-test(`${calls} starts through broken connections and ${kills} kills run once each`, { timeout: 900_000 }, async (t) => {
+test(`${calls} starts through broken connections and ${kills} kills run once each`, {
+  timeout: 1_100_000,
+}, async (t) => {
   const until = `[ ! -e ${sandbox.directory}/over ]`;
   const writer = `i=0; while ${until}; do echo "line $i"; i=$((i+1)); [ $((i % 200)) = 0 ] && sleep 0.1; done; echo ${endOfWriter}`;
   await ask({ command: writer, name: "writer" });

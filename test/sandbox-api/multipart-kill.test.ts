@@ -178,7 +178,7 @@ async function endUpload(isAborted: boolean, { uploadId, target, old, fresh, nam
 }
 
 test(`${rounds} uploads whose daemon is killed in every step are old or new and leave no part`, {
-  timeout: 600_000,
+  timeout: 1_100_000,
 }, async (t) => {
   // On a quick machine a completion is over before many a kill.
   const isMet = (): boolean => rounds < 10 || (broken.part > 0 && broken.complete > 0);
