@@ -21,7 +21,8 @@ async function put(path: string, json: object): Promise<Answer> {
 }
 
 function assertError(answer: Answer, status: number, message?: RegExp): void {
-  assert.equal(answer.status, status, answer.text);
+  // What comes instead may be a large file.
+  assert.equal(answer.status, status, answer.text.slice(0, 1_000));
   assert.deepEqual(Object.keys(answer.json as object), ["error"]);
   if (message !== undefined) assert.match((answer.json as { error: string }).error, message);
 }
