@@ -40,6 +40,8 @@ export const listenerLimits = {
   connectionsMax: 10_000,
   /** How long the rest of a body is read and thrown away after its answer: a client that is still sending must get to see it. */
   lateBodyMs: lateBytesMs,
+  /** How long the end of an answer by HTTP/2 may wait for a caller who does not take it. */
+  untakenMs: 300_000,
 };
 
 export type ListenerOptions = {
@@ -128,7 +130,12 @@ function acceptConnections(server: Server, { limits, tls, bounds, sockets }: Acc
   const [serveHttp1] = server.listeners("connection").slice(-1) as [(connection: Duplex) => void];
   const serve = serveHttp1.bind(server);
   server.off("connection", serveHttp1);
-  const http2 = createHttp2Server({ serve, idleMs: limits.keepAliveTimeoutMs, bounds });
+  const http2 = createHttp2Server({
+    serve,
+    untakenMs: limits.untakenMs,
+    idleMs: limits.keepAliveTimeoutMs,
+    bounds,
+  });
   const serveHttp2 = (socket: Duplex): void => void http2.emit("connection", socket);
   const timeoutMs = limits.headersTimeoutMs;
   const secure = tls?.secure({

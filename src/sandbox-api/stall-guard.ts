@@ -7,10 +7,17 @@ const checkMs = 30_000;
 /** Breaks an answer off when bytes wait and none of them has been taken for `stallMs`. Silence without waiting bytes is no stall. */
 export function guardAnswer(response: ServerResponse, limitMs = stallMs, intervalMs = checkMs): void {
   watch(intervalMs, limitMs, response, {
-    progress: () => response.socket?.bytesWritten ?? 0,
+    progress: () => takenOf(response.socket),
     isWaiting: () => response.writableLength > 0 || (response.socket?.writableLength ?? 0) > 0,
     onStall: () => response.destroy(),
   });
+}
+
+/** Of a piece that was given to the kernel, too, what it has taken: a slow client needs minutes for a large one. */
+function takenOf(socket: ServerResponse["socket"]): number {
+  // Node counts a piece when it begins with it, and tells only here how much of it still waits.
+  const handle = (socket as { _handle?: { writeQueueSize?: number } | null } | null)?._handle;
+  return (socket?.bytesWritten ?? 0) - (handle?.writeQueueSize ?? 0);
 }
 
 /** Calls back when a request's body is awaited and nothing of it has come for `stallMs`; returns what ends the watch. */

@@ -274,3 +274,18 @@ test("a proxy's streams are bounded by all connections, and new connections by i
   assert.deepEqual([begun, refused], [40, 20]);
   assert.equal(await busy.raw("GET /v0/x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), "");
 });
+
+test("the end of an answer that nobody takes waits for a while only", async () => {
+  const short = await startEdge({ untakenMs: 50 });
+  opened.push(() => short[Symbol.asyncDispose]());
+  const session = connect(`http://127.0.0.1:${short.port}`, { settings: { initialWindowSize: 0 } });
+  opened.push(() => session.destroy());
+  session.on("error", () => undefined);
+  const stream = session.request({ ":path": path, authorization: `Bearer ${apiKey}` });
+  stream.on("error", () => undefined);
+  const [answer] = (await once(stream, "response")) as [IncomingHttpHeaders];
+  assert.equal(answer[":status"], 200);
+  await new Promise((resolve) => stream.once("close", resolve));
+  assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL);
+  assert.equal(short.arrivals.length, 1);
+});

@@ -36,6 +36,30 @@ test("an answer that is not taken is broken off", async () => {
   assert.equal(await closed.promise, false);
 });
 
+test("an answer whose large piece is taken slowly is left alone", async () => {
+  const size = 64 * 1024 * 1024;
+  const limitMs = 400;
+  const closed = Promise.withResolvers<boolean>();
+  const socket = await serve((_request, response) => {
+    response.once("close", () => closed.resolve(response.writableFinished));
+    guardAnswer(response, limitMs, 20);
+    response.writeHead(200, { "content-length": size }).end(Buffer.alloc(size));
+  });
+  // A part of it now and then, for longer than a client may take nothing.
+  let taken = 0;
+  const begunAt = performance.now();
+  socket.on("data", (bytes: Buffer) => {
+    taken += bytes.length;
+    const isSlow = performance.now() - begunAt < 4 * limitMs;
+    if (!isSlow) return;
+    socket.pause();
+    setTimeout(() => socket.resume(), 2);
+  });
+  socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+  assert.equal(await closed.promise, true);
+  assert.ok(taken > 0);
+});
+
 test("an answer that has nothing to send for a while is left alone", async () => {
   const socket = await serve((_request, response) => {
     guardAnswer(response, 20, 5);

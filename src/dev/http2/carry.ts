@@ -12,15 +12,19 @@ const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR } = constants;
 
 /** What a server inside may answer with, and not less. */
 const headMaxBytes = 128 * 1024;
-/** How long the end of an answer may wait for a caller who does not take it. */
-const untakenMs = 300_000;
 
-/** `serve` takes one end of a connection in memory as if it had been accepted. */
+export type CarryOptions = {
+  /** Takes one end of a connection in memory as if it had been accepted. */
+  serve: (connection: Duplex) => void;
+  /** How long the end of an answer may wait for a caller who does not take it. */
+  untakenMs: number;
+};
+
 export function carry(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   raw: string[],
-  serve: (connection: Duplex) => void,
+  { serve, untakenMs }: CarryOptions,
 ): void {
   const head = readHead(headers);
   if (head === undefined) return refuse(stream, 400, "This is not a valid HTTP request.");
@@ -55,7 +59,7 @@ export function carry(
     near.destroy();
     far.destroy();
   });
-  carryAnswer(stream, request);
+  carryAnswer(stream, request, untakenMs);
   if (key === undefined) carryBody(stream, request);
   else carryWebSocket(stream, request, { key, far, refuse });
 }
@@ -88,7 +92,7 @@ function carryBody(stream: ServerHttp2Stream, request: ClientRequest): void {
   stream.pipe(request);
 }
 
-function carryAnswer(stream: ServerHttp2Stream, request: ClientRequest): void {
+function carryAnswer(stream: ServerHttp2Stream, request: ClientRequest, untakenMs: number): void {
   request.on("continue", () => interim(stream, { ":status": 100 }));
   request.on("information", ({ statusCode, headers: early }) => {
     if (statusCode === 103) interim(stream, { ...early, ":status": 103 });
@@ -108,7 +112,7 @@ function carryAnswer(stream: ServerHttp2Stream, request: ClientRequest): void {
       return refuse(stream, 502, "The answer cannot be said in HTTP/2.");
     }
     stream.once("wantTrailers", () => sendTrailers(stream, response.rawTrailers));
-    response.once("close", () => endAnswer(stream, response));
+    response.once("close", () => endAnswer(stream, response, untakenMs));
     response.pipe(stream);
   });
   request.on("error", () => {
@@ -118,7 +122,7 @@ function carryAnswer(stream: ServerHttp2Stream, request: ClientRequest): void {
 }
 
 /** An answer that stops short must not look like a whole one, and a whole one must not wait for ever. */
-function endAnswer(stream: ServerHttp2Stream, response: IncomingMessage): void {
+function endAnswer(stream: ServerHttp2Stream, response: IncomingMessage, untakenMs: number): void {
   if (!response.complete) return stream.close(NGHTTP2_INTERNAL_ERROR);
   if (stream.closed) return;
   const untaken = setTimeout(() => stream.close(NGHTTP2_CANCEL), untakenMs);

@@ -7,8 +7,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from "node:http2";
-import type { Duplex } from "node:stream";
-import { carry } from "./carry.ts";
+import { type CarryOptions, carry } from "./carry.ts";
 import type { StreamBounds } from "./stream-bounds.ts";
 
 /** What a client that knows the server speaks HTTP/2 begins with (RFC 9113, 3.4). */
@@ -21,9 +20,7 @@ export function isPreface(bytes: Buffer): boolean | undefined {
   return bytes.length >= preface.length ? true : undefined;
 }
 
-export type Http2Options = {
-  /** Takes one end of a connection in memory as if it had been accepted. */
-  serve: (connection: Duplex) => void;
+export type Http2Options = CarryOptions & {
   /** How long a session without a stream stays. */
   idleMs: number;
   /** Of all sessions together. */
@@ -31,7 +28,7 @@ export type Http2Options = {
 };
 
 /** Its sessions begin with `emit("connection", socket)`. */
-export function createHttp2Server({ serve, idleMs, bounds }: Http2Options): Http2Server {
+export function createHttp2Server({ serve, untakenMs, idleMs, bounds }: Http2Options): Http2Server {
   const server = createServer({
     // Per session: streams at once, memory, and what a caller may repeat without asking for anything.
     settings: {
@@ -58,7 +55,7 @@ export function createHttp2Server({ serve, idleMs, bounds }: Http2Options): Http
     stream.on("error", () => undefined);
     // Nothing was done for it, so its caller may repeat it (RFC 9113, 8.7).
     if (!bounds.admit(stream)) return stream.close(constants.NGHTTP2_REFUSED_STREAM);
-    carry(stream, headers, raw, serve);
+    carry(stream, headers, raw, { serve, untakenMs });
   });
   return server;
 }

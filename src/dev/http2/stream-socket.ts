@@ -4,6 +4,9 @@ import { Duplex } from "node:stream";
 /** The caller at the far end, as a socket would tell. */
 export type Origin = { remoteAddress: string | undefined; encrypted: boolean; alpnProtocol: string };
 
+/** What a slow caller takes of a large piece counts as taken long before all of it is. */
+const pieceMaxBytes = 64 * 1024;
+
 export class StreamSocket extends Duplex {
   readonly remoteAddress: string | undefined;
   readonly encrypted: boolean;
@@ -37,13 +40,16 @@ export class StreamSocket extends Duplex {
     taken?.();
   }
 
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+  override _write(chunk: Buffer, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     const peer = this.#peer!;
     if (peer.destroyed) return done(new Error("the other end is closed"));
-    this.bytesWritten += chunk.length;
-    peer.bytesRead += chunk.length;
-    if (peer.push(chunk)) done();
-    else peer.#taken = done;
+    const piece = chunk.subarray(0, pieceMaxBytes);
+    this.bytesWritten += piece.length;
+    peer.bytesRead += piece.length;
+    const isTaken = peer.push(piece);
+    const next = piece.length === chunk.length ? done : () => this._write(chunk.subarray(piece.length), encoding, done);
+    if (isTaken) next();
+    else peer.#taken = next;
   }
 
   override _final(done: () => void): void {
