@@ -1,5 +1,6 @@
 // Multipart uploads over HTTP: the whole way, every refusal, restarts of the daemon, tampering from inside.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   existsSync,
@@ -9,6 +10,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -250,6 +252,44 @@ suite("parts inside the sandbox", () => {
       assertError(await complete(uploadId, [named]), 400, /Part 1 .* inside the sandbox/);
       assert.equal(readFileSync(target("kept.bin"), "utf8"), "old");
       assert.equal((await abort(uploadId)).status, 200);
+    }
+  });
+});
+
+suite("the directory of the parts", () => {
+  test("that a process inside removed is made again as it was, for nobody else", async () => {
+    for (const removed of ["", "/.."]) {
+      const uploadId = await initiate("again.bin");
+      await upload(uploadId, 1, bytesOf("1"));
+      rmSync(join(`${sandbox.multipartRoot}/${uploadId}`, removed), { recursive: true });
+      const named = await upload(uploadId, 1, bytesOf("2"));
+      for (const path of [sandbox.multipartRoot, `${sandbox.multipartRoot}/${uploadId}`]) {
+        assert.equal(statSync(path).mode & 0o7777, 0o700, path);
+      }
+      assert.equal((await complete(uploadId, [named])).status, 200);
+      assert.ok(readFileSync(target("again.bin")).equals(bytesOf("2")));
+    }
+  });
+
+  test("that a process inside replaced by something else takes no part, and nothing is written elsewhere", async () => {
+    const elsewhere = target("elsewhere");
+    mkdirSync(elsewhere, { mode: 0o700 });
+    for (const plant of [
+      (path: string) => symlinkSync(elsewhere, path),
+      (path: string) => symlinkSync("/nowhere", path),
+      (path: string) => writeFileSync(path, "file"),
+      (path: string) => execFileSync("mkfifo", [path]),
+      (path: string) => mkdirSync(path, { mode: 0o755 }),
+    ]) {
+      const uploadId = await initiate("replaced-directory.bin");
+      await upload(uploadId, 1, bytesOf("1"));
+      const path = `${sandbox.multipartRoot}/${uploadId}`;
+      rmSync(path, { recursive: true });
+      plant(path);
+      assertError(await part(uploadId, 2, bytesOf("2")), 422);
+      assert.deepEqual(readdirSync(elsewhere), []);
+      assert.equal((await abort(uploadId)).status, 200);
+      assert.ok(!existsSync(path) && existsSync(elsewhere));
     }
   });
 });

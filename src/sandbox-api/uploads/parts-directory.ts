@@ -12,12 +12,13 @@ import type { StoredPart } from "./upload-journal.ts";
 export class PartsDirectory {
   readonly #machine: Machine;
   readonly #root: string;
+  readonly #uploadId: string;
   readonly #path: string;
-  #isMade = false;
 
   constructor(machine: Machine, root: string, uploadId: string) {
     this.#machine = machine;
     this.#root = root;
+    this.#uploadId = uploadId;
     this.#path = `${root}/${uploadId}`;
   }
 
@@ -28,7 +29,7 @@ export class PartsDirectory {
     signal: AbortSignal,
   ): Promise<Pick<StoredPart, "file" | "etag" | "sizeBytes">> {
     const file = `${partNumber}-${randomToken(8)}`;
-    if (!this.#isMade) await asWriteFailure(this.#make());
+    await asWriteFailure(this.#make());
     const { files } = this.#machine.guest;
     return { file, ...(await asWriteFailure(writeMeasured(files, `${this.#path}/${file}`, body, signal))) };
   }
@@ -62,12 +63,15 @@ export class PartsDirectory {
     }
   }
 
-  /** Of the sandbox's users only the one that serves files may look into it. */
+  /** Of the sandbox's users only the one that serves files may look into it. Whatever happened inside since, each part meets it so. */
   async #make(): Promise<void> {
     const { files } = this.#machine.guest;
     await files.makeDirectory(this.#root, 0o700);
     await files.makeDirectory(this.#path, 0o700);
-    this.#isMade = true;
+    const found = (await files.list(this.#root)).find(({ name }) => name === this.#uploadId);
+    if (found?.type === "directory" && (found.mode & 0o077) === 0) return;
+    const rule = "must be a directory of its own, closed to others; abort the upload and begin another";
+    throw new AppError("unprocessable", `Inside the sandbox ${this.#path} was replaced: it ${rule}.`);
   }
 }
 
