@@ -75,7 +75,7 @@ async function measure(kind: Store["kind"], newPlace: () => Promise<Place>): Pro
       name: `${kind}: others' requests while a million sandboxes are searched`,
       unit: "ms",
       measured: { ...figures(search.others), search: search.durationMs },
-      baseline: figures(atMany.one),
+      baseline: figures(search.quiet),
       goal: "p99 at most 50 ms",
       value: summarize(search.others).p99,
       met: summarize(search.others).p99 <= 50,
@@ -217,10 +217,21 @@ async function getAccessToken({ url, apiKey }: Running): Promise<string> {
 }
 
 /** A search that finds nothing looks at everything. */
-async function measureSearch(running: Running): Promise<{ durationMs: number; others: number[] }> {
+const quietSamples = 1_000;
+
+async function measureSearch(running: Running): Promise<{ durationMs: number; others: number[]; quiet: number[] }> {
   using searching = await running.open(paged);
   using other = await running.open();
-  await other.request("GET", "/v0/sandboxes/box-1");
+  let asked = 0;
+  // No name twice, with and without the search: what was asked for before would come from memory. 997 and a million share no factor.
+  const ask = () =>
+    sample(1, async () => expectOk(await other.request("GET", `/v0/sandboxes/box-${1 + ((asked++ * 997) % many)}`)));
+  const quiet: number[] = [];
+  for (let index = 0; index < 2 * quietSamples; index++) {
+    const [time = 0] = await ask();
+    // The first half warms everything up.
+    if (index >= quietSamples) quiet.push(time);
+  }
   const startedAt = performance.now();
   let durationMs = 0;
   const search = searching.request("GET", "/v0/sandboxes?q=nowhere-to-be-found").then((answer) => {
@@ -229,10 +240,10 @@ async function measureSearch(running: Running): Promise<{ durationMs: number; ot
   });
   const others: number[] = [];
   while (durationMs === 0 && others.length < 100_000) {
-    others.push(...(await sample(1, async () => expectOk(await other.request("GET", "/v0/sandboxes/box-1")))));
+    others.push(...(await ask()));
   }
   await search;
-  return { durationMs, others };
+  return { durationMs, others, quiet };
 }
 
 async function createsPerSecond(running: Running): Promise<number> {
