@@ -31,7 +31,7 @@ export type SpawnedPlatform = AsyncDisposable & {
   start(): Promise<void>;
 };
 
-const answerTimeoutMs = 60_000;
+const answerTimeoutMs = 300_000;
 
 /** `settings` are CATNAP_ variables; the image directory is the machine's, everything else is private to this platform. */
 export async function spawnPlatform(settings: Record<string, string> = {}): Promise<SpawnedPlatform> {
