@@ -7,9 +7,17 @@ import { test } from "node:test";
 import { buildGuest } from "./start-guest.ts";
 
 /** These run no init. */
-const others = ["sanitized", "fuzz", "vectors", "frame-writer", "hostile-guest", "slots", "upgrade-state"].map(
-  (suite) => `${suite}.test.ts`,
-);
+const others = [
+  "sanitized",
+  "fuzz",
+  "vectors",
+  "frame-writer",
+  "guest-limits",
+  "hostile-frames",
+  "hostile-guest",
+  "slots",
+  "upgrade-state",
+].map((suite) => `${suite}.test.ts`);
 
 test("every suite passes under the sanitizers, and they report nothing", () => {
   const env: NodeJS.ProcessEnv = { ...process.env, CATNAP_GUEST_BINARY: buildGuest("sanitize") };

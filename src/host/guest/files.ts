@@ -161,13 +161,19 @@ export class ConnectedFiles implements GuestFiles {
 
   async remove(path: string, { recursive = false }: { recursive?: boolean } = {}): Promise<void> {
     const wait = { timeoutMs: recursive ? longTimeoutMs : answerTimeoutMs };
-    await this.#once({ path, what: "Removing a file" }, encodeRemove(path, recursive), frameType.done, wait);
+    await this.#once(
+      { path, what: "Removing a file" },
+      encodeRemove(path, recursive),
+      frameType.done,
+      wait,
+      () => undefined,
+    );
   }
 
   async concatenate(path: string, sources: readonly string[], options: { mode?: number } = {}): Promise<FileInfo> {
     const request = encodeConcatenate(path, sources, options.mode);
     const wait = { timeoutMs: longTimeoutMs };
-    return decodeAttributes(await this.#once({ path, what: "Joining files" }, request, frameType.attributes, wait));
+    return this.#once({ path, what: "Joining files" }, request, frameType.attributes, wait, decodeAttributes);
   }
 
   #attributes(call: Call, request: Buffer, wait: Partial<Wait> = { timeoutMs: answerTimeoutMs }): Promise<FileInfo> {
@@ -179,11 +185,11 @@ export class ConnectedFiles implements GuestFiles {
   }
 
   /** What would do something else a second time has a worker nobody can have ended unheard. */
-  #once(call: Call, request: Buffer, type: number, wait: Partial<Wait>): Promise<Frame> {
+  #once<T>(call: Call, request: Buffer, type: number, wait: Partial<Wait>, decode: (frame: Frame) => T): Promise<T> {
     return this.#guarded(async () => {
       using _slot = await this.#slots.take();
       using link = new WorkerLink(this.#workers.askNew(request).socket);
-      return await this.#expect(link, call, type, wait);
+      return decode(await this.#expect(link, call, type, wait));
     });
   }
 
