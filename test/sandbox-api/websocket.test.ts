@@ -161,3 +161,39 @@ test("the end of the session ends its tunnels", async () => {
   if (socket.readyState !== WebSocket.CLOSED) await once(socket, "close");
   assert.equal(socket.readyState, WebSocket.CLOSED);
 });
+
+test("a server that closes its half is heard to its end by a slow caller, and hears the caller after that", async () => {
+  const size = 8 * 1024 * 1024;
+  let heard = "";
+  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket
+      .on("error", () => undefined)
+      .once("data", () => {
+        const header = Buffer.from([0x82, 127, 0, 0, 0, 0, 0, 0, 0, 0]);
+        header.writeBigUInt64BE(BigInt(size), 2);
+        socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+        socket.end(Buffer.concat([header, Buffer.alloc(size)]));
+        socket.on("data", (bytes) => {
+          heard += bytes.toString("latin1");
+        });
+      });
+    closing.push(() => socket.destroy());
+  });
+  closing.push(() => server.close());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const socket = connect({ port: sandbox.port, host: "127.0.0.1", allowHalfOpen: true });
+  closing.push(() => socket.destroy());
+  socket.write(`GET /port/${port}/ HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`);
+  let received = 0;
+  socket.on("data", (bytes: Buffer) => {
+    received += bytes.length;
+    socket.pause();
+    setImmediate(() => socket.resume());
+  });
+  await once(socket, "end");
+  assert.ok(received > size, `${received}`);
+  socket.end("\x88\x80\0\0\0\0", "latin1");
+  await eventually(() => assert.equal(heard.length, 6));
+});
