@@ -1,6 +1,6 @@
 // Files and directories over HTTP: paths, reading, writing, ranges, removal.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import type { Directory, FileWithContent } from "../../src/contract/sandbox-api/filesystem.ts";
@@ -84,6 +84,18 @@ suite("reading", () => {
       content: "h\u00e9llo \u0001\n",
     });
     assert.ok(Math.abs(Date.parse(lastModified) - statSync(work("facts.txt")).mtimeMs) < 1_000);
+  });
+
+  test("owner and group are told by their names, without one by their numbers", async () => {
+    writeFileSync(work("owned.txt"), "");
+    for (const [uid, gid, owner, group] of [
+      [1, 0, "daemon", "root"],
+      [54_321, 54_322, "54321", "54322"],
+    ] as const) {
+      chownSync(work("owned.txt"), uid, gid);
+      const found = (await sandbox.ask("GET", "/filesystem/owned.txt")).json as FileWithContent;
+      assert.deepEqual([found.owner, found.group], [owner, group]);
+    }
   });
 
   test("characters and bytes of every kind come through the pieces a large file is read in", async () => {

@@ -242,3 +242,22 @@ test("HEAD of a log stream answers at once, without a body", async () => {
   assert.deepEqual([answer.status, answer.body.length], [200, 0]);
   await sandbox.ask("DELETE", `/process/${pid}/kill`);
 });
+
+test("a stream goes on at any place of each of its streams, to the byte", async () => {
+  await start({ command: "printf 01234; printf abcde >&2", name: "places", waitForCompletion: true });
+  const places = [0, 1, 4, 5];
+  for (const [out, err] of places.flatMap((out) => places.map((err) => [out, err] as const))) {
+    const path = `/process/places/logs/stream?stdoutOffset=${out}&stderrOffset=${err}`;
+    const answer = await sandbox.ask("GET", path, { headers: { accept: "application/x-ndjson" } });
+    const events = answer.text
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Event);
+    const told = (type: string) =>
+      events
+        .filter((event) => event.type === type)
+        .map(({ data }) => data)
+        .join("");
+    assert.deepEqual([told("stdout"), told("stderr")], ["01234".slice(out), "abcde".slice(err)], path);
+  }
+});
