@@ -27,8 +27,8 @@ test("every suite passes under the sanitizers, and they report nothing", () => {
     .filter((name) => name.endsWith(".test.ts") && !others.includes(name))
     .map((name) => join(import.meta.dirname, name));
   assert.ok(files.length > 0);
-  const args = ["--test", "--test-concurrency=1", "--test-timeout=120000", "--test-reporter=tap", ...files];
-  const result = spawnSync(process.execPath, args, { env, encoding: "utf8", timeout: 600_000, maxBuffer: 1 << 26 });
+  const args = ["--test", "--test-concurrency=1", "--test-timeout=300000", "--test-reporter=tap", ...files];
+  const result = spawnSync(process.execPath, args, { env, encoding: "utf8", timeout: 1_100_000, maxBuffer: 1 << 26 });
   const output = `${result.stdout}${result.stderr}`.split("\n");
   assert.deepEqual(
     output.filter((line) => /runtime error:|Sanitizer|^\s*not ok/.test(line)),
