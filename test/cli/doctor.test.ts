@@ -67,6 +67,8 @@ function probes({ files: otherFiles, paths: otherPaths, missingPrograms = [], ..
   };
 }
 
+const noOverlay = { "/proc/filesystems": "nodev\tnooverlay\n" };
+const failing: Probes["runProgram"] = async () => ({ failure: "exit code 1: not found" });
 const noCgroup2 = { "/sys/fs/cgroup/cgroup.controllers": undefined };
 const cgroup1 = Object.fromEntries(
   ["cpu", "memory", "pids", "freezer"].map((name) => [`/sys/fs/cgroup/${name}`, directory]),
@@ -98,7 +100,9 @@ const cases: [machine: Machine, name: string, status: CheckStatus, text: RegExp]
   [{ kernelRelease: "5.10.0" }, "kernel", "ok", /5\.10\.0/],
   [{ files: { "/proc/sys/user/max_user_namespaces": "0\n" } }, "user namespaces", "problem", /sysctl -w user/],
   [{ files: { "/proc/sys/user/max_user_namespaces": undefined } }, "user namespaces", "problem", /switched off/],
-  [{ files: { "/proc/filesystems": "nodev\tnooverlay\n" } }, "overlayfs", "problem", /modprobe overlay/],
+  [{ files: noOverlay }, "overlayfs", "note", /the platform loads it/],
+  [{ files: noOverlay, missingPrograms: ["modprobe"] }, "overlayfs", "problem", /install --yes kmod/],
+  [{ files: noOverlay, runProgram: failing }, "overlayfs", "problem", /CONFIG_OVERLAY_FS/],
   [{ files: { "/proc/sys/kernel/seccomp/actions_avail": undefined } }, "seccomp", "problem", /CONFIG_SECCOMP_FILTER/],
   [{}, "cgroups", "ok", /version 2/],
   [{ files: { "/sys/fs/cgroup/cgroup.controllers": "cpu pids" } }, "cgroups", "problem", /version 2 without memory/],

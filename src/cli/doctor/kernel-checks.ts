@@ -22,10 +22,15 @@ export const checkUserNamespaces: Check = ({ readFile }) => {
     : problem("user namespaces", "switched off", "sysctl -w user.max_user_namespaces=15000");
 };
 
-export const checkOverlay: Check = ({ readFile }) =>
-  /^\s*(?:nodev\s+)?overlay$/m.test(readFile("/proc/filesystems") ?? "")
-    ? ok("overlayfs", "available")
-    : problem("overlayfs", "not loaded", "modprobe overlay");
+export const checkOverlay: Check = async ({ readFile, findProgram, runProgram }) => {
+  if (/^\s*(?:nodev\s+)?overlay$/m.test(readFile("/proc/filesystems") ?? "")) return ok("overlayfs", "available");
+  const modprobe = findProgram("modprobe");
+  if (modprobe === undefined) return problem("overlayfs", "not loaded", "apt-get install --yes kmod");
+  const tried = await runProgram(modprobe, ["--dry-run", "--quiet", "overlay"]);
+  return "output" in tried
+    ? note("overlayfs", "not loaded yet; the platform loads it when it starts")
+    : problem("overlayfs", "not in this kernel", "use a kernel with CONFIG_OVERLAY_FS, such as Debian's");
+};
 
 export const checkSeccomp: Check = ({ readFile }) =>
   (readFile("/proc/sys/kernel/seccomp/actions_avail") ?? "").includes("errno")

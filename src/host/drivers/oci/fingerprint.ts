@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync, readFileSync, statSync } from "node:
 import { delimiter, isAbsolute, join } from "node:path";
 import type { DriverProblem } from "../driver.ts";
 import type { ControllerName } from "./cgroup/detect.ts";
+import { hasOverlay, machineFileSystems } from "./overlay.ts";
 import type { OciParts } from "./parts.ts";
 
 /** Programs and the Debian packages they come in. */
@@ -34,7 +35,8 @@ export async function fingerprint(
   const { guestBinary, searchBinary } = options;
   need(isExecutable(guestBinary), `the sandboxes' init is not at ${guestBinary}`, "node scripts/build-guest.mjs");
   need(isExecutable(searchBinary), `ripgrep is not at ${searchBinary}`, "npm ci --ignore-scripts");
-  need(kernelHas("/proc/filesystems", /\boverlay$/m), "the kernel has no overlay file system", "modprobe overlay");
+  const overlay = await hasOverlay(machineFileSystems(parts.programs));
+  need(overlay, "the kernel has no overlay file system", "modprobe overlay");
   need(userNamespacesMax() > 0, "user namespaces are off", "sysctl -w user.max_user_namespaces=65536");
   const { controllers } = parts.cgroups.layout;
   for (const name of controllersNeeded) {
@@ -62,10 +64,6 @@ function isExecutable(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function kernelHas(file: string, pattern: RegExp): boolean {
-  return pattern.test(readFileSync(file, "utf8"));
 }
 
 function userNamespacesMax(): number {
