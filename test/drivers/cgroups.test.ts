@@ -6,10 +6,14 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { AppError } from "../../src/core/errors.ts";
 import { randomToken } from "../../src/core/ids.ts";
 import { Cgroups, readCgroupLayout } from "../../src/host/drivers/oci/cgroup/cgroups.ts";
+import { delegateControllers, moveProcesses, outsidersName } from "../../src/host/drivers/oci/cgroup/delegation.ts";
 import type { CgroupLayout } from "../../src/host/drivers/oci/cgroup/detect.ts";
+import { readPids } from "../../src/host/drivers/oci/cgroup/files.ts";
 import { cpuQuota } from "../../src/host/drivers/oci/cgroup/limits.ts";
+import { waitUntil } from "../../src/host/drivers/wait-until.ts";
 
 /** A v2 hierarchy of plain files, with one group `parent/sandbox1`. */
 function fakeUnified(files: Record<string, string>): { cgroups: Cgroups; read(name: string): string } & Disposable {
@@ -85,6 +89,74 @@ describe("cgroup v2", () => {
   });
 });
 
+describe("limits that a group has no file for", () => {
+  const all = { "memory.max": "max", "cpu.max": "max 100000", "pids.max": "max" };
+  const limits = { memoryMb: 64, cpuCores: 1, processesMax: 100 };
+  for (const name of Object.keys(all)) {
+    it(`are refused: ${name}`, () => {
+      using fake = fakeUnified(Object.fromEntries(Object.entries(all).filter(([other]) => other !== name)));
+      assert.throws(() => fake.cgroups.setLimits("sandbox1", limits), { code: "unavailable", message: RegExp(name) });
+    });
+  }
+});
+
+describe("controllers that v2 hands down", () => {
+  const names = ["memory", "cpu", "pids"];
+  const makeRoot = (texts: { root: string; parent?: string }): { root: string } & Disposable => {
+    const root = mkdtempSync(join(tmpdir(), "catnap-cgroup-"));
+    mkdirSync(join(root, "parent"));
+    writeFileSync(join(root, "cgroup.subtree_control"), texts.root);
+    writeFileSync(join(root, "parent", "cgroup.subtree_control"), texts.parent ?? "");
+    return { root, [Symbol.dispose]: () => rmSync(root, { recursive: true }) };
+  };
+
+  it("are asked for in the hierarchy's first group and in the sandboxes', where they are missing", () => {
+    using fake = makeRoot({ root: "cpuset memory cpu\n", parent: "\n" });
+    delegateControllers(fake.root, "parent", names);
+    assert.match(readFileSync(join(fake.root, "cgroup.subtree_control"), "utf8"), /^\+pids/);
+    assert.equal(readFileSync(join(fake.root, "parent", "cgroup.subtree_control"), "utf8"), "+memory +cpu +pids");
+  });
+
+  it("are left alone where they are there, and where v2 has none", () => {
+    using fake = makeRoot({ root: "cpu io memory pids\n", parent: "cpu memory pids\n" });
+    delegateControllers(fake.root, "parent", names);
+    delegateControllers(fake.root, "other", []);
+    assert.equal(readFileSync(join(fake.root, "cgroup.subtree_control"), "utf8"), "cpu io memory pids\n");
+  });
+
+  it("come after the processes of a container have made room for them", () => {
+    using fake = makeRoot({ root: "", parent: "memory cpu pids" });
+    const answers = [new AppError("conflict", "no", { cause: Object.assign(new Error(), { code: "EBUSY" }) }), true];
+    delegateControllers(fake.root, "parent", names, () => {
+      const answer = answers.shift();
+      if (answer instanceof Error) throw answer;
+      return answer === true;
+    });
+    assert.deepEqual(answers, []);
+    assert.ok(existsSync(join(fake.root, outsidersName)));
+  });
+
+  for (const { name, code, at } of [
+    { name: "the group above does not have", code: undefined, at: "root" },
+    { name: "the kernel refuses", code: "EINVAL", at: "root" },
+    { name: "the sandboxes' own group refuses", code: "EBUSY", at: "parent" },
+  ]) {
+    it(`keep the platform from starting when ${name} them`, () => {
+      using fake = makeRoot({ root: at === "root" ? "" : "memory cpu pids" });
+      const write = (): boolean => {
+        if (code === undefined) return false;
+        throw new AppError("conflict", "no", { cause: Object.assign(new Error(code), { code }) });
+      };
+      const group = at === "root" ? fake.root : join(fake.root, "parent");
+      assert.throws(() => delegateControllers(fake.root, "parent", names, write), {
+        code: "unavailable",
+        message: RegExp(`${group} does not hand down memory, cpu, pids`),
+      });
+      assert.ok(!existsSync(join(group, outsidersName)));
+    });
+  }
+});
+
 describe("the processor quota", () => {
   for (const [cores, expected] of [
     [2, { quotaUs: 20_000, periodUs: 10_000 }],
@@ -98,8 +170,9 @@ describe("the processor quota", () => {
   }
 });
 
+const machine = readCgroupLayout();
+
 describe("this machine's freezers", () => {
-  const machine = readCgroupLayout();
   const withoutUnified: CgroupLayout = {
     mode: "legacy",
     unified: undefined,
@@ -139,6 +212,27 @@ describe("this machine's freezers", () => {
         [],
       );
     });
+  }
+});
+
+it("processes are moved out of a group, with those made meanwhile", {
+  skip: machine.unified === undefined,
+}, async () => {
+  const group = join(machine.unified!, `catnap-test-${randomToken(8)}`);
+  const child = await startIn(group);
+  const exited = once(child, "exit");
+  const below = join(group, "below");
+  try {
+    moveProcesses(group, below);
+    assert.deepEqual(readPids(group), []);
+    assert.ok(readPids(below).includes(child.pid!));
+  } finally {
+    child.kill("SIGKILL");
+    await exited;
+    const gone = await waitUntil(() => readPids(below).length + readPids(group).length === 0, { timeoutMs: 5_000 });
+    assert.ok(gone);
+    rmdirSync(below);
+    rmdirSync(group);
   }
 });
 

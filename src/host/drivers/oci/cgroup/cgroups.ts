@@ -4,11 +4,21 @@ import { join } from "node:path";
 import { AppError } from "../../../../core/errors.ts";
 import type { InstanceCondition, InstanceLimits, ProcessCount } from "../../driver.ts";
 import { waitUntil } from "../../wait-until.ts";
+import { delegateControllers } from "./delegation.ts";
 import { type CgroupLayout, type ControllerName, detectCgroups } from "./detect.ts";
-import { isGone, listGroups, readCgroupFile, readCgroupNumber, readPids, writeCgroupFile } from "./files.ts";
+import {
+  isGone,
+  listGroups,
+  readCgroupFile,
+  readCgroupNumber,
+  readPids,
+  setCgroupLimit,
+  writeCgroupFile,
+} from "./files.ts";
 import * as v1 from "./v1.ts";
 import * as v2 from "./v2.ts";
 
+const limitNames = ["memory", "cpu", "pids"] as const;
 const freezeTimeoutMs = 5_000;
 const killTimeoutMs = 10_000;
 const removeTimeoutMs = 5_000;
@@ -34,11 +44,14 @@ export class Cgroups {
     return this.layout.hierarchies.map((mountPoint) => join(mountPoint, this.#parent, id));
   }
 
-  /** Makes the parents, so that the first sandbox costs no more than the others. */
+  /** Makes the parents, so that the first sandbox costs no more than the others, and has v2 hand down what limits them. */
   prepare(): void {
-    for (const mountPoint of this.layout.hierarchies) {
-      mkdirSync(join(mountPoint, this.#parent), { recursive: true });
-    }
+    const { hierarchies, controllers, unified } = this.layout;
+    for (const mountPoint of hierarchies) mkdirSync(join(mountPoint, this.#parent), { recursive: true });
+    if (unified === undefined) return;
+    // Freezing is part of every group and not handed down.
+    const names = limitNames.filter((name) => controllers[name]?.version === 2);
+    delegateControllers(unified, this.#parent, names);
   }
 
   listIds(): string[] {
@@ -61,7 +74,7 @@ export class Cgroups {
     const cpu = this.#find("cpu", id);
     if (cpu !== undefined) (cpu.version === 1 ? v1 : v2).setCpu(cpu.group, limits);
     const pids = this.#find("pids", id);
-    if (pids !== undefined) writeCgroupFile(pids.group, "pids.max", String(limits.processesMax));
+    if (pids !== undefined) setCgroupLimit(pids.group, "pids.max", limits.processesMax);
   }
 
   /** Resolves once nothing of it runs; after an abort it writes no more and resolves. */

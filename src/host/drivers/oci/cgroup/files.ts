@@ -34,6 +34,12 @@ export function writeCgroupFile(group: string, name: string, value: string): boo
   }
 }
 
+/** Throws `unavailable` when the file is not there: a limit that nothing holds must not be taken for one. */
+export function setCgroupLimit(group: string, name: string, value: number | string): void {
+  if (writeCgroupFile(group, name, String(value))) return;
+  throw new AppError("unavailable", `The instance's control group has no ${name}.`);
+}
+
 /** A number from a file of one number or of `name number` lines; `max` and what is missing are undefined. */
 export function readCgroupNumber(group: string, name: string, key?: string): number | undefined {
   const text = readCgroupFile(group, name);

@@ -1,15 +1,15 @@
 // Limits, counters and the freezer of a cgroup v1 hierarchy. Each function takes the group's directory.
 import type { InstanceLimits } from "../../driver.ts";
-import { readCgroupFile, readCgroupNumber, writeCgroupFile } from "./files.ts";
+import { readCgroupFile, readCgroupNumber, setCgroupLimit, writeCgroupFile } from "./files.ts";
 import { cpuQuota, memoryBytes } from "./limits.ts";
 
 export function setMemory(group: string, limits: InstanceLimits): void {
   const bytes = memoryBytes(limits);
   const lowers = bytes < (readCgroupNumber(group, "memory.limit_in_bytes") ?? 0);
   // Memory with swap may never be below memory, so the order depends on the direction. The file is missing without swap accounting.
-  if (lowers) writeCgroupFile(group, "memory.limit_in_bytes", String(bytes));
+  if (lowers) setCgroupLimit(group, "memory.limit_in_bytes", bytes);
   writeCgroupFile(group, "memory.memsw.limit_in_bytes", String(bytes));
-  if (!lowers) writeCgroupFile(group, "memory.limit_in_bytes", String(bytes));
+  if (!lowers) setCgroupLimit(group, "memory.limit_in_bytes", bytes);
 }
 
 export function setCpu(group: string, limits: InstanceLimits): void {
@@ -18,7 +18,7 @@ export function setCpu(group: string, limits: InstanceLimits): void {
   writeCgroupFile(group, "cpu.cfs_burst_us", "0");
   writeCgroupFile(group, "cpu.cfs_quota_us", "-1");
   writeCgroupFile(group, "cpu.cfs_period_us", String(periodUs));
-  writeCgroupFile(group, "cpu.cfs_quota_us", String(quotaUs));
+  setCgroupLimit(group, "cpu.cfs_quota_us", quotaUs);
   writeCgroupFile(group, "cpu.cfs_burst_us", String(quotaUs));
   writeCgroupFile(group, "cpu.shares", String(Math.max(2, Math.round(limits.cpuCores * 1024))));
 }

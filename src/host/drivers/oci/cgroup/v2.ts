@@ -1,10 +1,10 @@
 // Limits, counters, the freezer and the kill switch of the cgroup v2 hierarchy. Each function takes the group's directory.
 import type { InstanceLimits } from "../../driver.ts";
-import { readCgroupFile, readCgroupNumber, writeCgroupFile } from "./files.ts";
+import { readCgroupFile, readCgroupNumber, setCgroupLimit, writeCgroupFile } from "./files.ts";
 import { cpuQuota, memoryBytes } from "./limits.ts";
 
 export function setMemory(group: string, limits: InstanceLimits): void {
-  writeCgroupFile(group, "memory.max", String(memoryBytes(limits)));
+  setCgroupLimit(group, "memory.max", memoryBytes(limits));
   writeCgroupFile(group, "memory.swap.max", "0");
   // The init must survive when a process beside it is killed.
   writeCgroupFile(group, "memory.oom.group", "0");
@@ -14,7 +14,7 @@ export function setCpu(group: string, limits: InstanceLimits): void {
   const { quotaUs, periodUs } = cpuQuota(limits.cpuCores);
   // The burst may not exceed the quota: none while the quota changes.
   writeCgroupFile(group, "cpu.max.burst", "0");
-  writeCgroupFile(group, "cpu.max", `${quotaUs} ${periodUs}`);
+  setCgroupLimit(group, "cpu.max", `${quotaUs} ${periodUs}`);
   writeCgroupFile(group, "cpu.max.burst", String(quotaUs));
   writeCgroupFile(group, "cpu.weight", String(Math.min(10_000, Math.max(1, Math.round(limits.cpuCores * 100)))));
 }
