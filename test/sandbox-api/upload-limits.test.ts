@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
@@ -38,15 +38,19 @@ afterEach(() => {
 });
 
 function open(): Uploads {
+  const directories: object[] = [];
   const files = {
-    makeDirectory: async () => undefined,
+    makeDirectory: async (path: string) =>
+      void directories.push({ name: basename(path), type: "directory", mode: 0o700 }),
     write: async () => onWrite(),
     remove: async (path: string) => {
       await onRemove();
       removed.push(path);
     },
     concatenate: () => onJoin(),
-    list: async () => stored.map((name) => ({ name, type: "file", sizeBytes: 1 })),
+    list: async (path: string) => {
+      return path === "/parts" ? directories : stored.map((name) => ({ name, type: "file", sizeBytes: 1 }));
+    },
     read: async () => ({ info: { sizeBytes: 1 }, body: Readable.from([Buffer.from("x")]) }),
   };
   return new Uploads({ stateDir, guest: { files } } as unknown as Machine, { ttlMs, partsRoot: "/parts" });
