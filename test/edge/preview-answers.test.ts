@@ -4,19 +4,11 @@ import { after, before, beforeEach, test } from "node:test";
 import type { PreviewRoute } from "../../src/contract/host.ts";
 import { eventually } from "../eventually.ts";
 import { parseAnswer, previews, startEdge, type TestEdge, tokens } from "./harness.ts";
-
-const made = "abcdefghijklmnopqrstuvwxyz";
-const host = "shop-w1.preview.sandboxes.test";
-const good = "pt_good";
+import { goodToken, madeLabel, previewHost, webPreview } from "./preview-route.ts";
 
 const web: PreviewRoute = {
-  previewId: "p1",
-  instanceId: "box",
-  status: "DEPLOYED",
-  enabled: true,
-  port: 3000,
+  ...webPreview,
   isPublic: true,
-  requestHeaders: {},
   responseHeaders: { "X-Own": "yes", "Content-Type": "text/x-own" },
 };
 
@@ -45,8 +37,8 @@ after(() => edge[Symbol.asyncDispose]());
 beforeEach(() => {
   previews.clear();
   tokens.clear();
-  previews.set("shop-w1", web).set(made, web);
-  tokens.add(`p1 ${good}`);
+  previews.set("shop-w1", web).set(madeLabel, web);
+  tokens.add(`p1 ${goodToken}`);
 });
 
 const get = (target: string, name: string, ...headers: string[]): Promise<string> =>
@@ -60,7 +52,7 @@ function linesOf(text: string, name: string): string[] {
 }
 
 test("the owner's headers replace the program's, and cookies stay with their host", async () => {
-  const text = await get("/", host);
+  const text = await get("/", previewHost);
   assert.deepEqual(linesOf(text, "x-own"), ["yes"]);
   assert.deepEqual(linesOf(text, "content-type"), ["text/x-own"]);
   assert.deepEqual(linesOf(text, "x-kept"), ["kept"]);
@@ -71,7 +63,7 @@ test("the owner's headers replace the program's, and cookies stay with their hos
 });
 
 test("below a path of the platform a page has an origin of nobody and sets nothing for the platform's", async () => {
-  const text = await get(`/run/preview/${made}/`, "127.0.0.1");
+  const text = await get(`/run/preview/${madeLabel}/`, "127.0.0.1");
   for (const name of [
     "set-cookie",
     "clear-site-data",
@@ -91,13 +83,13 @@ test("below a path of the platform no browser asks for a password in its name, a
   await using asking = await startEdge({}, { answer: (response) => void response.writeHead(401, challenge).end() });
   const ask = (target: string, ...headers: string[]) =>
     asking.raw([`GET ${target} HTTP/1.1`, ...headers, "connection: close", "", ""].join("\r\n"));
-  const path = `/run/preview/${made}/`;
+  const path = `/run/preview/${madeLabel}/`;
   for (const browser of ["accept: text/html", "sec-fetch-mode: no-cors", "sec-fetch-mode: navigate"]) {
     const text = await ask(path, "host: x", browser);
     assert.deepEqual([parseAnswer(text).status, linesOf(text, "www-authenticate")], [401, []], browser);
   }
   assert.equal(linesOf(await ask(path, "host: x"), "www-authenticate").length, 2);
-  assert.equal(linesOf(await ask("/", `host: ${host}`, "accept: text/html"), "www-authenticate").length, 2);
+  assert.equal(linesOf(await ask("/", `host: ${previewHost}`, "accept: text/html"), "www-authenticate").length, 2);
 });
 
 test("refusals carry the owner's headers as well, so that pages can read them", async () => {
@@ -106,29 +98,29 @@ test("refusals carry the owner's headers as well, so that pages can read them", 
     isPublic: false,
     responseHeaders: { "Access-Control-Allow-Origin": "https://app" },
   });
-  const text = await get("/", host);
+  const text = await get("/", previewHost);
   assert.equal(parseAnswer(text).status, 401);
   assert.deepEqual(linesOf(text, "access-control-allow-origin"), ["https://app"]);
 });
 
 test("a browser that opens a page with a token goes on with a cookie", async () => {
-  previews.set("shop-w1", { ...web, isPublic: false }).set(made, { ...web, isPublic: false });
+  previews.set("shop-w1", { ...web, isPublic: false }).set(madeLabel, { ...web, isPublic: false });
   const page = "accept: text/html,*/*";
-  const query = `?a=1&bl_preview_token=${good}`;
-  const byHost = await get(`/x${query}`, host, page);
+  const query = `?a=1&bl_preview_token=${goodToken}`;
+  const byHost = await get(`/x${query}`, previewHost, page);
   assert.equal(parseAnswer(byHost).status, 303);
   assert.deepEqual(linesOf(byHost, "location"), ["/x?a=1"]);
-  assert.deepEqual(linesOf(byHost, "set-cookie"), [`catnap-preview=${good}; Path=/; HttpOnly; SameSite=Lax`]);
+  assert.deepEqual(linesOf(byHost, "set-cookie"), [`catnap-preview=${goodToken}; Path=/; HttpOnly; SameSite=Lax`]);
   assert.deepEqual(linesOf(byHost, "referrer-policy"), ["no-referrer"]);
-  const byPath = await get(`/run/preview/${made}${query}`, "127.0.0.1", page);
-  assert.deepEqual(linesOf(byPath, "location"), [`/run/preview/${made}/?a=1`]);
-  assert.match(linesOf(byPath, "set-cookie").join(), new RegExp(`Path=/run/preview/${made}; HttpOnly`));
-  const elsewhere = await get(`//evil.test/${query}`, host, page);
+  const byPath = await get(`/run/preview/${madeLabel}${query}`, "127.0.0.1", page);
+  assert.deepEqual(linesOf(byPath, "location"), [`/run/preview/${madeLabel}/?a=1`]);
+  assert.match(linesOf(byPath, "set-cookie").join(), new RegExp(`Path=/run/preview/${madeLabel}; HttpOnly`));
+  const elsewhere = await get(`//evil.test/${query}`, previewHost, page);
   assert.deepEqual(linesOf(elsewhere, "location"), ["/.//evil.test/?a=1"]);
   for (const program of [["accept: */*"], [page, "sec-fetch-mode: cors"]]) {
-    assert.equal(parseAnswer(await get(`/x${query}`, host, ...program)).body, "inside");
+    assert.equal(parseAnswer(await get(`/x${query}`, previewHost, ...program)).body, "inside");
   }
-  assert.equal(parseAnswer(await get(`/x?bl_preview_token=bad`, host, page)).status, 401);
+  assert.equal(parseAnswer(await get(`/x?bl_preview_token=bad`, previewHost, page)).status, 401);
 });
 
 test("the cookie of a secure address cannot be set by others, and one in another site's page is that page's", async () => {
@@ -137,8 +129,8 @@ test("the cookie of a secure address cannot be set by others, and one in another
   const ask = (...more: string[]) =>
     secure.raw(
       [
-        `GET /?bl_preview_token=${good} HTTP/1.1`,
-        `host: ${host}`,
+        `GET /?bl_preview_token=${goodToken} HTTP/1.1`,
+        `host: ${previewHost}`,
         "sec-fetch-mode: navigate",
         ...more,
         "connection: close",
@@ -147,21 +139,23 @@ test("the cookie of a secure address cannot be set by others, and one in another
       ].join("\r\n"),
     );
   const name = "__Host-catnap-preview";
-  assert.deepEqual(linesOf(await ask(), "set-cookie"), [`${name}=${good}; Path=/; HttpOnly; SameSite=Lax; Secure`]);
+  assert.deepEqual(linesOf(await ask(), "set-cookie"), [
+    `${name}=${goodToken}; Path=/; HttpOnly; SameSite=Lax; Secure`,
+  ]);
   const embedded = linesOf(await ask("sec-fetch-dest: iframe"), "set-cookie");
-  assert.deepEqual(embedded, [`${name}=${good}; Path=/; HttpOnly; SameSite=None; Partitioned; Secure`]);
+  assert.deepEqual(embedded, [`${name}=${goodToken}; Path=/; HttpOnly; SameSite=None; Partitioned; Secure`]);
 });
 
 test("a page without the slash is sent to where its relative links work", async () => {
-  const text = await get(`/run/preview/${made}`, "127.0.0.1", "accept: text/html");
-  assert.deepEqual([parseAnswer(text).status, linesOf(text, "location")], [303, [`/run/preview/${made}/`]]);
+  const text = await get(`/run/preview/${madeLabel}`, "127.0.0.1", "accept: text/html");
+  assert.deepEqual([parseAnswer(text).status, linesOf(text, "location")], [303, [`/run/preview/${madeLabel}/`]]);
 });
 
 const preflight = (...headers: string[]): Promise<string> =>
   edge.raw(
     [
       "OPTIONS /x HTTP/1.1",
-      `host: ${host}`,
+      `host: ${previewHost}`,
       "origin: https://app",
       "access-control-request-method: PUT",
       ...headers,
@@ -217,11 +211,11 @@ for (const [what, end] of endings) {
       },
     );
     previews.set("shop-w1", { ...web, isPublic: false });
-    const head = ["GET / HTTP/1.1", `host: ${host}`, `x-blaxel-preview-token: ${good}`];
+    const head = ["GET / HTTP/1.1", `host: ${previewHost}`, `x-blaxel-preview-token: ${goodToken}`];
     const streaming = open.raw(`${head.join("\r\n")}\r\n\r\n`);
     const tunnelling = open.raw(`${[...head, "connection: upgrade", "upgrade: websocket"].join("\r\n")}\r\n\r\n`);
     // One that may go on beside them.
-    const other = open.raw(`GET /run/preview/${made}/ HTTP/1.1\r\nhost: x\r\n\r\n`, /begun/);
+    const other = open.raw(`GET /run/preview/${madeLabel}/ HTTP/1.1\r\nhost: x\r\n\r\n`, /begun/);
     assert.match(await other, /begun/);
     await eventually(() => assert.equal(open.arrivals.length, 3));
     end();

@@ -5,18 +5,10 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, type Outgoing
 import { after, before, beforeEach, test } from "node:test";
 import type { PreviewRoute } from "../../src/contract/host.ts";
 import { apiKey, previews, startEdge, type TestEdge, tokens } from "./harness.ts";
-
-const made = "abcdefghijklmnopqrstuvwxyz";
-const host = "shop-w1.preview.sandboxes.test";
-const good = "pt_good";
+import { goodToken, madeLabel, previewHost, webPreview } from "./preview-route.ts";
 
 const web: PreviewRoute = {
-  previewId: "p1",
-  instanceId: "box",
-  status: "DEPLOYED",
-  enabled: true,
-  port: 3000,
-  isPublic: false,
+  ...webPreview,
   requestHeaders: { "X-Tenant": "seven" },
   responseHeaders: { "X-Own": "yes" },
 };
@@ -54,15 +46,15 @@ after(async () => {
 beforeEach(() => {
   previews.clear();
   tokens.clear();
-  previews.set("shop-w1", web).set(made, { ...web, previewId: "p2", isPublic: true });
-  tokens.add(`p1 ${good}`);
+  previews.set("shop-w1", web).set(madeLabel, { ...web, previewId: "p2", isPublic: true });
+  tokens.add(`p1 ${goodToken}`);
   pieces = ["inside"];
 });
 
 type Head = Record<string, string | string[] | undefined> & { ":status": number };
 
 async function open(headers: OutgoingHttpHeaders, body?: string): Promise<{ head: Head; stream: ClientHttp2Stream }> {
-  const stream = session.request({ ":authority": host, ...headers }, { endStream: false }).setEncoding("utf8");
+  const stream = session.request({ ":authority": previewHost, ...headers }, { endStream: false }).setEncoding("utf8");
   stream.end(body);
   const [head] = (await once(stream, "response")) as [Head];
   return { head, stream };
@@ -78,10 +70,10 @@ const arrived = () => JSON.stringify(edge.arrivals.at(-1));
 
 test("a private preview opens with a token in header, query or cookie, of which the program sees nothing", async () => {
   const ways: OutgoingHttpHeaders[] = [
-    { "x-blaxel-preview-token": good },
-    { ":path": `/a?b&bl_preview_token=${good}` },
+    { "x-blaxel-preview-token": goodToken },
+    { ":path": `/a?b&bl_preview_token=${goodToken}` },
     { ":path": "/?bl%5Fpreview%5Ftoken=pt%5Fgood" },
-    { cookie: ["a=1", `catnap-preview=${good}`, "b=2"] },
+    { cookie: ["a=1", `catnap-preview=${goodToken}`, "b=2"] },
   ];
   for (const headers of ways) {
     const { head, text } = await ask(headers);
@@ -98,13 +90,13 @@ test("without a good token there is no answer from inside", async () => {
     [{ authorization: `Bearer ${apiKey}` }, "PREVIEW_TOKEN_REQUIRED"],
     [{ "x-blaxel-preview-token": "pt_bad" }, "PREVIEW_TOKEN_INVALID"],
     [{ "x-blaxel-preview-token": apiKey }, "PREVIEW_TOKEN_INVALID"],
-    [{ "x-blaxel-preview-token": [good, "x"] }, "PREVIEW_TOKEN_INVALID"],
-    [{ ":path": `/?bl_preview_token=x&bl_preview_token=${good}` }, "PREVIEW_TOKEN_INVALID"],
+    [{ "x-blaxel-preview-token": [goodToken, "x"] }, "PREVIEW_TOKEN_INVALID"],
+    [{ ":path": `/?bl_preview_token=x&bl_preview_token=${goodToken}` }, "PREVIEW_TOKEN_INVALID"],
     [
-      { cookie: `catnap-preview=${good}`, "sec-fetch-site": "same-site", "sec-fetch-mode": "cors" },
+      { cookie: `catnap-preview=${goodToken}`, "sec-fetch-site": "same-site", "sec-fetch-mode": "cors" },
       "PREVIEW_TOKEN_REQUIRED",
     ],
-    [{ cookie: `catnap-preview=${good}`, origin: "null" }, "PREVIEW_TOKEN_REQUIRED"],
+    [{ cookie: `catnap-preview=${goodToken}`, origin: "null" }, "PREVIEW_TOKEN_REQUIRED"],
   ];
   for (const [headers, code] of refusals) {
     const answer = await ask(headers);
@@ -112,9 +104,9 @@ test("without a good token there is no answer from inside", async () => {
     assert.equal(answer.head["x-own"], "yes");
   }
   tokens.clear();
-  assert.equal((await ask({ "x-blaxel-preview-token": good })).code, "PREVIEW_TOKEN_INVALID");
+  assert.equal((await ask({ "x-blaxel-preview-token": goodToken })).code, "PREVIEW_TOKEN_INVALID");
   previews.clear();
-  assert.equal((await ask({ "x-blaxel-preview-token": good })).code, "WORKLOAD_NOT_FOUND");
+  assert.equal((await ask({ "x-blaxel-preview-token": goodToken })).code, "WORKLOAD_NOT_FOUND");
   assert.equal(edge.arrivals.length, before);
 });
 
@@ -123,7 +115,7 @@ test("a public preview opens to everybody, with its owner's headers and without 
   for (const value of authorization) {
     const { head, text } = await ask({
       ":authority": "127.0.0.1",
-      ":path": `/run/preview/${made}/x?y`,
+      ":path": `/run/preview/${madeLabel}/x?y`,
       authorization: value,
       "x-blaxel-authorization": "Bearer x",
       "x-tenant": "eight",
@@ -136,14 +128,14 @@ test("a public preview opens to everybody, with its owner's headers and without 
     assert.equal(edge.arrivals.at(-1)!.url, "/port/3000/x?y");
     assert.doesNotMatch(arrived(), /key-of|blaxel|eight|evil|platform=1|uthorization/);
   }
-  const byHost = await ask({ "x-blaxel-preview-token": good });
+  const byHost = await ask({ "x-blaxel-preview-token": goodToken });
   assert.deepEqual(byHost.head["set-cookie"], ["a=1"]);
 });
 
 test("a browser that opens a page with a token goes on with a cookie", async () => {
-  const { head } = await ask({ ":path": `/x?bl_preview_token=${good}`, "sec-fetch-mode": "navigate" });
+  const { head } = await ask({ ":path": `/x?bl_preview_token=${goodToken}`, "sec-fetch-mode": "navigate" });
   assert.deepEqual([head[":status"], head.location], [303, "/x"]);
-  assert.deepEqual(head["set-cookie"], [`catnap-preview=${good}; Path=/; HttpOnly; SameSite=Lax`]);
+  assert.deepEqual(head["set-cookie"], [`catnap-preview=${goodToken}; Path=/; HttpOnly; SameSite=Lax`]);
 });
 
 test("a preflight is answered with the owner's headers and reaches nothing", async () => {
@@ -162,7 +154,7 @@ test("a preflight is answered with the owner's headers and reaches nothing", asy
 });
 
 test("bodies stream both ways, and what is open ends with the token", async () => {
-  const token = { "x-blaxel-preview-token": good };
+  const token = { "x-blaxel-preview-token": goodToken };
   const body = "x".repeat(300_000);
   const sent = await ask({ ":method": "POST", ...token }, body);
   assert.equal(sent.head[":status"], 200);
@@ -173,7 +165,7 @@ test("bodies stream both ways, and what is open ends with the token", async () =
   assert.deepEqual(await once(stream, "data"), ["one"]);
   goOn();
   assert.deepEqual(await once(stream, "data"), ["two"]);
-  const other = await open({ ":authority": "127.0.0.1", ":path": `/run/preview/${made}/` });
+  const other = await open({ ":authority": "127.0.0.1", ":path": `/run/preview/${madeLabel}/` });
   tokens.clear();
   // It never looks like a whole answer.
   await assert.rejects(once(stream, "end"));

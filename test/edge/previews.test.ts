@@ -1,23 +1,8 @@
 // Previews at the edge: which address leads where, who is let in, and what the program inside and the caller are told of each other.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
-import type { PreviewRoute } from "../../src/contract/host.ts";
 import { type Answer, apiKey, codeOf, parseAnswer, previews, startEdge, type TestEdge, tokens } from "./harness.ts";
-
-const made = "abcdefghijklmnopqrstuvwxyz";
-const host = "shop-w1.preview.sandboxes.test";
-const good = "pt_good";
-
-const web: PreviewRoute = {
-  previewId: "p1",
-  instanceId: "box",
-  status: "DEPLOYED",
-  enabled: true,
-  port: 3000,
-  isPublic: false,
-  requestHeaders: {},
-  responseHeaders: {},
-};
+import { goodToken, madeLabel, previewHost, webPreview } from "./preview-route.ts";
 
 let edge: TestEdge;
 before(async () => {
@@ -27,8 +12,8 @@ after(() => edge[Symbol.asyncDispose]());
 beforeEach(() => {
   previews.clear();
   tokens.clear();
-  previews.set("shop-w1", web).set(made, { ...web, previewId: "p2", isPublic: true });
-  tokens.add(`p1 ${good}`);
+  previews.set("shop-w1", webPreview).set(madeLabel, { ...webPreview, previewId: "p2", isPublic: true });
+  tokens.add(`p1 ${goodToken}`);
 });
 
 /** By path form on a public preview unless told otherwise. */
@@ -38,7 +23,7 @@ function ask(target: string, ...headers: string[]): Promise<Answer> {
 }
 
 function askHost(target: string, ...headers: string[]): Promise<Answer> {
-  return ask(target, `host: ${host}`, ...headers);
+  return ask(target, `host: ${previewHost}`, ...headers);
 }
 
 const sent = (name: string): string[] => {
@@ -61,7 +46,7 @@ const reaching: [target: string, url: string][] = [
 
 for (const [target, url] of reaching) {
   test(`${target || "nothing"} below a public preview reaches its port`, async () => {
-    assert.equal((await ask(`/run/preview/${made}${target}`)).body, "from box");
+    assert.equal((await ask(`/run/preview/${madeLabel}${target}`)).body, "from box");
     assert.equal(edge.arrivals.at(-1)?.url, url);
   });
 }
@@ -86,8 +71,8 @@ for (const [target, name] of nowhere) {
 }
 
 test("a host below the previews' domain leads to its preview whatever its case, port and final dot", async () => {
-  for (const name of [host, host.toUpperCase(), `${host}:4000`, `${host}.`]) {
-    const answer = await ask("/v0/x", `host: ${name}`, `x-blaxel-preview-token: ${good}`);
+  for (const name of [previewHost, previewHost.toUpperCase(), `${previewHost}:4000`, `${previewHost}.`]) {
+    const answer = await ask("/v0/x", `host: ${name}`, `x-blaxel-preview-token: ${goodToken}`);
     assert.equal(answer.body, "from box", name);
     assert.equal(edge.arrivals.at(-1)?.url, "/port/3000/v0/x");
   }
@@ -105,37 +90,37 @@ const refusals: [what: string, target: string, headers: string[], code: string][
   ["an unknown token", "/", ["x-blaxel-preview-token: pt_bad"], "PREVIEW_TOKEN_INVALID"],
   [
     "an empty header and a good query",
-    `/?bl_preview_token=${good}`,
+    `/?bl_preview_token=${goodToken}`,
     ["x-blaxel-preview-token:"],
     "PREVIEW_TOKEN_INVALID",
   ],
   [
     "a bad header and a good query",
-    `/?bl_preview_token=${good}`,
+    `/?bl_preview_token=${goodToken}`,
     ["x-blaxel-preview-token: x"],
     "PREVIEW_TOKEN_INVALID",
   ],
-  ["two headers", "/", [`x-blaxel-preview-token: ${good}`, "x-blaxel-preview-token: x"], "PREVIEW_TOKEN_INVALID"],
-  ["a bad query before a good one", `/?bl_preview_token=x&bl_preview_token=${good}`, [], "PREVIEW_TOKEN_INVALID"],
+  ["two headers", "/", [`x-blaxel-preview-token: ${goodToken}`, "x-blaxel-preview-token: x"], "PREVIEW_TOKEN_INVALID"],
+  ["a bad query before a good one", `/?bl_preview_token=x&bl_preview_token=${goodToken}`, [], "PREVIEW_TOKEN_INVALID"],
   [
     "a bad query and a good cookie",
     "/?bl_preview_token=x",
-    [`cookie: catnap-preview=${good}`],
+    [`cookie: catnap-preview=${goodToken}`],
     "PREVIEW_TOKEN_INVALID",
   ],
-  ["a token in the fragment of a path", `/%3Fbl_preview_token=${good}`, [], "PREVIEW_TOKEN_REQUIRED"],
-  ["another program's cookie", "/", [`cookie: xcatnap-preview=${good}`], "PREVIEW_TOKEN_REQUIRED"],
+  ["a token in the fragment of a path", `/%3Fbl_preview_token=${goodToken}`, [], "PREVIEW_TOKEN_REQUIRED"],
+  ["another program's cookie", "/", [`cookie: xcatnap-preview=${goodToken}`], "PREVIEW_TOKEN_REQUIRED"],
   ["a very long token", `/?bl_preview_token=${"x".repeat(5_000)}`, [], "PREVIEW_TOKEN_INVALID"],
   [
     "a cookie that another preview's page makes the browser send",
     "/",
-    [`cookie: catnap-preview=${good}`, "sec-fetch-site: same-site", "sec-fetch-mode: cors"],
+    [`cookie: catnap-preview=${goodToken}`, "sec-fetch-site: same-site", "sec-fetch-mode: cors"],
     "PREVIEW_TOKEN_REQUIRED",
   ],
   [
     "the same in a browser that does not say so",
     "/",
-    [`cookie: catnap-preview=${good}`, "origin: http://evil-w1.preview.sandboxes.test"],
+    [`cookie: catnap-preview=${goodToken}`, "origin: http://evil-w1.preview.sandboxes.test"],
     "PREVIEW_TOKEN_REQUIRED",
   ],
 ];
@@ -144,7 +129,7 @@ for (const [what, target, headers, code] of refusals) {
   for (const upgrade of [[], ["connection: upgrade", "upgrade: websocket"]]) {
     test(`${what} does not open a private preview${upgrade.length > 0 ? " to a tunnel" : ""}`, async () => {
       const before = edge.arrivals.length;
-      const lines = [`GET ${target} HTTP/1.1`, `host: ${host}`, ...headers, ...upgrade];
+      const lines = [`GET ${target} HTTP/1.1`, `host: ${previewHost}`, ...headers, ...upgrade];
       if (upgrade.length === 0) lines.push("connection: close");
       const answer = parseAnswer(await edge.raw(`${lines.join("\r\n")}\r\n\r\n`));
       assert.deepEqual([answer.status, codeOf(answer)], [401, code]);
@@ -155,16 +140,21 @@ for (const [what, target, headers, code] of refusals) {
 }
 
 const opening: [what: string, target: string, headers: string[], url: string][] = [
-  ["a header", "/a?b", [`X-BLAXEL-Preview-Token: ${good}`], "/port/3000/a?b"],
-  ["the query", `/a?b&bl_preview_token=${good}&c`, [], "/port/3000/a?b&c"],
+  ["a header", "/a?b", [`X-BLAXEL-Preview-Token: ${goodToken}`], "/port/3000/a?b"],
+  ["the query", `/a?b&bl_preview_token=${goodToken}&c`, [], "/port/3000/a?b&c"],
   ["the query, escaped", `/?bl%5Fpreview%5Ftoken=pt%5Fgood`, [], "/port/3000/"],
-  ["a cookie", "/", [`cookie: a=1; catnap-preview=${good}; b=2`], "/port/3000/"],
-  ["a cookie beside a planted one", "/", [`cookie: catnap-preview=x; catnap-preview=${good}`], "/port/3000/"],
-  ["a cookie of its own page", "/", [`cookie: catnap-preview=${good}`, `origin: http://${host}`], "/port/3000/"],
+  ["a cookie", "/", [`cookie: a=1; catnap-preview=${goodToken}; b=2`], "/port/3000/"],
+  ["a cookie beside a planted one", "/", [`cookie: catnap-preview=x; catnap-preview=${goodToken}`], "/port/3000/"],
+  [
+    "a cookie of its own page",
+    "/",
+    [`cookie: catnap-preview=${goodToken}`, `origin: http://${previewHost}`],
+    "/port/3000/",
+  ],
   [
     "a cookie when a page of elsewhere links to it",
     "/",
-    [`cookie: catnap-preview=${good}`, "sec-fetch-site: cross-site", "sec-fetch-mode: navigate"],
+    [`cookie: catnap-preview=${goodToken}`, "sec-fetch-site: cross-site", "sec-fetch-mode: navigate"],
     "/port/3000/",
   ],
 ];
@@ -181,13 +171,13 @@ for (const [what, target, headers, url] of opening) {
 }
 
 test("a token of one preview opens no other", async () => {
-  previews.set("other-w1", { ...web, previewId: "p3" });
-  const answer = await ask("/", "host: other-w1.preview.sandboxes.test", `x-blaxel-preview-token: ${good}`);
+  previews.set("other-w1", { ...webPreview, previewId: "p3" });
+  const answer = await ask("/", "host: other-w1.preview.sandboxes.test", `x-blaxel-preview-token: ${goodToken}`);
   assert.equal(codeOf(answer), "PREVIEW_TOKEN_INVALID");
 });
 
 test("the program's own credentials and cookies reach it, the platform's never do", async () => {
-  const token = `x-blaxel-preview-token: ${good}`;
+  const token = `x-blaxel-preview-token: ${goodToken}`;
   await askHost("/", token, "authorization: Bearer own", "cookie: a=1; b=2");
   assert.deepEqual([sent("authorization"), sent("cookie")], [["Bearer own"], ["a=1; b=2"]]);
   await askHost("/", token, "authorization: Basic b3duOm93bg==");
@@ -207,62 +197,66 @@ test("the program's own credentials and cookies reach it, the platform's never d
 });
 
 test("below a path of the platform no cookie goes in or out", async () => {
-  await ask(`/run/preview/${made}/`, "cookie: _session=platform; other-preview=1");
+  await ask(`/run/preview/${madeLabel}/`, "cookie: _session=platform; other-preview=1");
   assert.deepEqual(sent("cookie"), []);
 });
 
 test("the address is told as it is, whatever the caller claims of it", async () => {
   await askHost(
     "/",
-    `x-blaxel-preview-token: ${good}`,
+    `x-blaxel-preview-token: ${goodToken}`,
     "x-forwarded-host: evil",
     "x-forwarded-proto: gopher",
     "x-forwarded-prefix: /evil",
   );
   assert.deepEqual(
     [sent("x-forwarded-host"), sent("x-forwarded-proto"), sent("x-forwarded-prefix")],
-    [[host], ["http"], []],
+    [[previewHost], ["http"], []],
   );
-  await askHost("/", `x-blaxel-preview-token: ${good}`, `referer: http://${host}/?bl_preview_token=${good}&a`);
-  assert.deepEqual(sent("referer"), [`http://${host}/?a`]);
+  await askHost(
+    "/",
+    `x-blaxel-preview-token: ${goodToken}`,
+    `referer: http://${previewHost}/?bl_preview_token=${goodToken}&a`,
+  );
+  assert.deepEqual(sent("referer"), [`http://${previewHost}/?a`]);
   for (const query of [
-    `?bl%5fpreview_token=${good}`,
-    `?a&bl_preview%5ftoken=${good}#x`,
-    `?bl_preview_token=${good}#`,
+    `?bl%5fpreview_token=${goodToken}`,
+    `?a&bl_preview%5ftoken=${goodToken}#x`,
+    `?bl_preview_token=${goodToken}#`,
   ]) {
-    const twice = [`referer: http://${host}/`, `referer: http://${host}/${query}`];
-    await askHost("/", `x-blaxel-preview-token: ${good}`, twice[1]!);
-    assert.ok(!sent("referer").join().includes(good), query);
-    await askHost("/", `x-blaxel-preview-token: ${good}`, ...twice);
-    assert.deepEqual(sent("referer"), [`http://${host}/`]);
+    const twice = [`referer: http://${previewHost}/`, `referer: http://${previewHost}/${query}`];
+    await askHost("/", `x-blaxel-preview-token: ${goodToken}`, twice[1]!);
+    assert.ok(!sent("referer").join().includes(goodToken), query);
+    await askHost("/", `x-blaxel-preview-token: ${goodToken}`, ...twice);
+    assert.deepEqual(sent("referer"), [`http://${previewHost}/`]);
   }
-  await askHost("/", `x-blaxel-preview-token: ${good}`, `referer: http://${host}/a?b#c`);
-  assert.deepEqual(sent("referer"), [`http://${host}/a?b`]);
+  await askHost("/", `x-blaxel-preview-token: ${goodToken}`, `referer: http://${previewHost}/a?b#c`);
+  assert.deepEqual(sent("referer"), [`http://${previewHost}/a?b`]);
 });
 
 test("headers of the preview take the place of the caller's", async () => {
-  previews.set("shop-w1", { ...web, isPublic: true, requestHeaders: { "X-Tenant": "seven" } });
+  previews.set("shop-w1", { ...webPreview, isPublic: true, requestHeaders: { "X-Tenant": "seven" } });
   await askHost("/", "x-tenant: eight", "X-TENANT: nine");
   assert.deepEqual(sent("x-tenant"), ["seven"]);
 });
 
 test("a preview of the sandbox API leads to the sandbox API, and no credential but its token", async () => {
-  previews.set("shop-w1", { ...web, port: 443 });
-  await askHost("/process?x", `x-blaxel-preview-token: ${good}`, "authorization: Bearer own");
+  previews.set("shop-w1", { ...webPreview, port: 443 });
+  await askHost("/process?x", `x-blaxel-preview-token: ${goodToken}`, "authorization: Bearer own");
   assert.equal(edge.arrivals.at(-1)!.url, "/process?x");
   assert.deepEqual(sent("authorization"), []);
 });
 
 test("what is disabled, or not there yet, is told to those who may know", async () => {
-  const token = `x-blaxel-preview-token: ${good}`;
-  previews.set("shop-w1", { ...web, enabled: false });
+  const token = `x-blaxel-preview-token: ${goodToken}`;
+  previews.set("shop-w1", { ...webPreview, enabled: false });
   assert.equal(codeOf(await askHost("/", token)), "FORBIDDEN");
   assert.equal(codeOf(await askHost("/")), "PREVIEW_TOKEN_REQUIRED");
-  previews.set("shop-w1", { ...web, status: "FAILED" });
+  previews.set("shop-w1", { ...webPreview, status: "FAILED" });
   assert.equal(codeOf(await askHost("/", token)), "WORKLOAD_UNAVAILABLE");
 });
 
 test("a target that is no path is refused", async () => {
-  const answer = await edge.ask(["OPTIONS * HTTP/1.1", `host: ${host}`, `x-blaxel-preview-token: ${good}`]);
+  const answer = await edge.ask(["OPTIONS * HTTP/1.1", `host: ${previewHost}`, `x-blaxel-preview-token: ${goodToken}`]);
   assert.deepEqual([answer.status, codeOf(answer)], [400, "BAD_REQUEST"]);
 });
