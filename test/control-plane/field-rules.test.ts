@@ -3,48 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { compileInput } from "../../src/contract/input.ts";
-import { SandboxInput } from "../../src/contract/sandbox.ts";
-import { draftSandbox } from "../../src/control-plane/sandboxes/draft.ts";
-import { AppError } from "../../src/core/errors.ts";
-
-const limits = { region: "local", memoryDefaultMb: 4096, memoryMaxMb: 16_384, retentionMaxMs: 604_800_000 };
-const read = compileInput(SandboxInput, "body");
-
-/** What is said of a spec: undefined when it is accepted, the code of a missing feature, or the refusal. */
-function answerTo(spec: unknown): string | undefined {
-  try {
-    draftSandbox(read({ metadata: {}, spec }), limits);
-    return undefined;
-  } catch (error) {
-    assert.ok(error instanceof AppError, String(error));
-    assert.equal(error.code, "invalid_request");
-    return error.details?.code === "FEATURE_NOT_AVAILABLE" ? "not available" : error.message;
-  }
-}
-
-/** Every value is well-formed: at most its behaviour is missing. */
-function allows(toSpec: (value: unknown) => unknown, values: readonly unknown[]): void {
-  for (const value of values) {
-    assert.ok(
-      [undefined, "not available"].includes(answerTo(toSpec(value))),
-      `${JSON.stringify(value)}: ${answerTo(toSpec(value))}`,
-    );
-  }
-}
-
-function refuses(toSpec: (value: unknown) => unknown, values: readonly unknown[], message: RegExp): void {
-  for (const value of values)
-    assert.match(answerTo(toSpec(value)) ?? "accepted", message, JSON.stringify(value)?.slice(0, 200));
-}
+import type { AppError } from "../../src/core/errors.ts";
+import { allows, answerTo, read, refuses } from "./spec-rules.ts";
 
 const runtime = (member: string) => (value: unknown) => ({ runtime: { [member]: value } });
 const policy = (type: string) => (value: unknown) => ({
   lifecycle: { expirationPolicies: [{ type, value, action: "delete" }] },
 });
-const network = (member: string) => (value: unknown) => ({ network: { [member]: value } });
-const proxy = (member: string) => (value: unknown) => ({ network: { proxy: { [member]: value } } });
-const routing = (rule: object) => ({ network: { proxy: { routing: [{ destinations: ["*"], ...rule }] } } });
 const volume = (value: unknown) => ({ volumes: [{ name: "data", mountPath: "/data", ...(value as object) }] });
 
 test("lifetimes are durations from a second to a century", () => {
@@ -127,137 +92,6 @@ test("extra arguments are the kernel's options, on or off", () => {
   );
   refuses(runtime("extraArgs"), [{ gpu: "enabled" }], /extraArgs must be a map of iptables, nfs or tun/);
   assert.equal(answerTo({ runtime: { extraArgs: { tun: "disabled" } } }), undefined);
-});
-
-test("domains may have a wildcard in front", () => {
-  const domain = "a.".repeat(125);
-  const members = ["allowedDomains", "forbiddenDomains", "bypass"];
-  for (const toSpec of [...members.map(proxy), network("allowedDomains"), network("forbiddenDomains")]) {
-    const good = [
-      "example.com",
-      "*.example.com",
-      "EXAMPLE.com",
-      "*",
-      "localhost",
-      "10.0.0.1",
-      "::1",
-      "a_b.example",
-      "xn--bcher-kva.example",
-    ];
-    allows(
-      toSpec,
-      good.map((one) => [one]),
-    );
-    allows(toSpec, [[], [`${"a".repeat(63)}.com`], [`${domain}abc`], null]);
-    const bad = [
-      "",
-      "a..b",
-      ".a",
-      "a.",
-      "*.*.a",
-      "a.*",
-      "*a.com",
-      "**",
-      "-a.com",
-      "a-.com",
-      "http://a.com",
-      "a.com/x",
-      "a.com:80",
-      "a b.com",
-      "999.1.1.1",
-      "1.2.3",
-    ];
-    refuses(
-      toSpec,
-      bad.map((one) => [one]),
-      /\[0\] must be a domain, a wildcard such as \*\.example\.com, or an IP address$/,
-    );
-    refuses(toSpec, [[`${"a".repeat(64)}.com`]], /\[0\] must be a domain/);
-    refuses(toSpec, [["a.com", "b.com", "A.com"]], /\[2\] must differ from the others: a\.com appears twice$/);
-    refuses(toSpec, [[`${domain}abcd`]], /\[0\] must not have more than 253 characters/);
-    refuses(toSpec, ["a.com", { 0: "a.com" }], /must be an array$/);
-  }
-});
-
-test("rules of the proxy refer to their own secrets", () => {
-  const secrets = { key: "v", "other.key-2_": "w" };
-  allows(
-    () =>
-      routing({
-        headers: { Authorization: "Bearer {{SECRET:key}}" },
-        body: { token: "{{SECRET:other.key-2_}}{{SECRET:key}}" },
-        secrets,
-      }),
-    [1],
-  );
-  allows(() => routing({ headers: { "x-plain": "{{not a reference}} {{SECRETS}}" } }), [1]);
-  const headers = (value: string) => routing({ headers: { "x-key": value }, secrets });
-  refuses(
-    (value) => headers(value as string),
-    ["{{SECRET:none}}", "{{SECRET:}}", "{{SECRET: key}}", "{{SECRET:__proto__}}", "{{SECRET:constructor}}"],
-    /^spec\.network\.proxy\.routing\[0\]\.headers\.x-key must refer to one of the rule's secrets/,
-  );
-  refuses(
-    (value) => headers(value as string),
-    ["{{SECRET:key", "{{SECRET:k{ey}}", "{{SECRET:{{SECRET:key}}}}"],
-    /x-key must write references as \{\{SECRET:name\}\}$/,
-  );
-  refuses((value) => headers(value as string), ["a\r\nb: c", "a\0"], /x-key must be one line$/);
-  refuses(
-    (value) => routing({ body: { a: value } }),
-    ["{{SECRET:key}}"],
-    /routing\[0\]\.body\.a must refer to one of the rule's secrets: there is no "key"$/,
-  );
-  refuses(
-    (value) => routing({ headers: { [value as string]: "v" } }),
-    ["", "a b", "a:b", "ü"],
-    /routing\[0\]\.headers must have keys that are names of HTTP headers$/,
-  );
-  refuses(
-    (value) => routing({ headers: { [value as string]: "v" } }),
-    ["Host", "content-length", "Transfer-Encoding"],
-    /must not be set: it carries the message$/,
-  );
-  refuses(
-    (value) => routing({ secrets: { [value as string]: "v" } }),
-    ["", "a b", "}}", "a".repeat(129)],
-    /routing\[0\]\.secrets must have keys/,
-  );
-  refuses((value) => routing({ destinations: value }), [[], null], /destinations must name at least one destination/);
-  refuses((value) => routing({ destinations: value }), [["*", "a.com"]], /destinations must be \* alone/);
-});
-
-test("modes, gateways, subnets, VPCs and rulesets", () => {
-  allows(network("egress"), [
-    {},
-    { gateway: "gate-1", mode: "dedicated" },
-    { policies: [{ destinations: ["a.com"], mode: "shared", name: "x" }] },
-  ]);
-  refuses(
-    network("egress"),
-    [{ mode: "fast" }, { policies: [{ mode: "fast" }] }],
-    /mode must be one of dedicated, shared$/,
-  );
-  refuses(
-    network("egress"),
-    [{ gateway: "Not A Name" }],
-    /^spec\.network\.egress\.gateway must be at most 49 lowercase/,
-  );
-  refuses(
-    network("egress"),
-    [{ policies: [{ destinations: ["http://x"] }] }],
-    /policies\[0\]\.destinations\[0\] must be a domain/,
-  );
-  allows(network("firewall"), [{}, { rulesets: [] }, { rulesets: ["default", "proxy", "dedicated-ip"] }]);
-  refuses(network("firewall"), [{ rulesets: ["open"] }], /rulesets\[0\] must be one of default, proxy, dedicated-ip$/);
-  refuses(network("firewall"), [{ rulesets: ["proxy", "proxy"] }], /rulesets\[1\] must differ/);
-  allows(network("subnet"), ["default", "a".repeat(49)]);
-  refuses(network("subnet"), ["a".repeat(50), "A", "a/b"], /^spec\.network\.subnet must be at most 49 lowercase/);
-  refuses((vpc) => ({ vpc }), ["a".repeat(50), "A", "a/b"], /^spec\.vpc must be at most 49 lowercase/);
-  assert.equal(
-    answerTo({ vpc: "default", network: { subnet: "default", firewall: { rulesets: ["default"] } } }),
-    undefined,
-  );
 });
 
 test("volumes have a place of their own that is not the system's", () => {
