@@ -2,16 +2,17 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import type { GuestFiles } from "../../src/sandbox-api/machine.ts";
+import type { Guest, GuestFiles } from "../../src/sandbox-api/machine.ts";
 import { startGuest } from "./start-guest.ts";
 
-export async function startWithFiles(): Promise<{ dir: string; files: GuestFiles } & AsyncDisposable> {
+export async function startWithFiles(): Promise<{ dir: string; guest: Guest; files: GuestFiles } & AsyncDisposable> {
   const guest = await startGuest();
   const connection = await guest.open();
   const dir = join(guest.dir, "files");
   fs.mkdirSync(dir);
   return {
     dir,
+    guest: connection,
     files: connection.files,
     async [Symbol.asyncDispose]() {
       await connection[Symbol.asyncDispose]();
