@@ -1,7 +1,7 @@
 // Replacing a sandbox's settings: what changes under the running instance, what stays, and what is refused.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startServer, untilStatus } from "./harness.ts";
+import { type Answer, startServer, untilStatus } from "./harness.ts";
 import { get, instanceOf, type Json, put, withRuntime } from "./updating.ts";
 
 test("labels, display name, lifecycle, network, ports and enabled change under the running instance", async () => {
