@@ -1,8 +1,8 @@
-// Client credentials and refresh tokens: what service accounts get, how it ends, and what is refused.
+// Client credentials: what service accounts get, how it ends, and what is refused.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { type Server, startServer, until } from "../harness.ts";
-import { addPerson, addServiceAccount, decodeJwt, requestToken, signIn } from "./browser.ts";
+import { addServiceAccount, decodeJwt, requestToken } from "./browser.ts";
 
 let server: Server;
 let account: Awaited<ReturnType<typeof addServiceAccount>>;
@@ -183,122 +183,6 @@ describe("a service account", () => {
     }
     assert.equal(answer.body.error, "temporarily_unavailable");
     assert.equal((await requestToken(server, login, { basic: account.basic })).status, 200);
-  });
-});
-
-describe("a refresh token", () => {
-  const refresh = (refresh_token: string, more: Record<string, string> = {}, basic = account.basic) =>
-    requestToken(server, { grant_type: "refresh_token", refresh_token, ...more }, { basic, json: true });
-  const begin = async () => (await requestToken(server, login, { basic: account.basic })).body;
-
-  test("is replaced at each use, and gives no more than it was given for", async () => {
-    const first = await begin();
-    const second = await refresh(first.refresh_token);
-    assert.equal(second.status, 200, JSON.stringify(second.body));
-    assert.notEqual(second.body.refresh_token, first.refresh_token);
-    assert.equal((await use(second.body.access_token)).status, 200);
-    const third = await refresh(second.body.refresh_token, { scope: "sandboxes:get" });
-    assert.equal(third.body.scope, "sandboxes:get");
-    const more = await refresh(third.body.refresh_token, { scope: "admin" });
-    assert.equal(more.body.error, "invalid_scope");
-  });
-
-  test("presented twice ends its whole family", async () => {
-    const first = await begin();
-    const second = (await refresh(first.refresh_token)).body;
-    assert.equal((await use(second.access_token)).status, 200);
-    assert.equal((await refresh(first.refresh_token)).body.error, "invalid_grant");
-    assert.equal((await refresh(second.refresh_token)).body.error, "invalid_grant");
-    assert.equal((await use(second.access_token)).status, 401);
-    assert.equal((await use(first.access_token)).status, 401);
-  });
-
-  test("is used exactly once, however many try at the same moment", async () => {
-    const { refresh_token } = await begin();
-    const answers = await Promise.all(Array.from({ length: 20 }, () => refresh(refresh_token)));
-    assert.equal(answers.filter(({ status }) => status === 200).length, 1);
-    for (const { status, body } of answers) if (status !== 200) assert.equal(body.error, "invalid_grant");
-  });
-
-  test("is worth nothing to another client, or as an access token", async () => {
-    const { refresh_token } = await begin();
-    const other = await addServiceAccount(server);
-    assert.equal((await refresh(refresh_token, {}, other.basic)).body.error, "invalid_grant");
-    const anonymous = { grant_type: "refresh_token", refresh_token, client_id: "blaxel" };
-    assert.equal((await requestToken(server, anonymous)).body.error, "invalid_grant");
-    assert.equal((await use(refresh_token)).status, 401);
-    assert.equal((await refresh(refresh_token)).status, 200);
-  });
-
-  test("ends with a changed password and with a person who is disabled", async () => {
-    const { email } = await addPerson(server);
-    const ask = (refresh_token: string) =>
-      requestToken(server, { grant_type: "refresh_token", client_id: "blaxel", refresh_token });
-    const { users } = server.controlPlane.identity;
-    const before = (await signIn(server, email)).body;
-    assert.equal((await use(before.access_token)).status, 200);
-    await users.setDisabled(email, true);
-    assert.equal((await use(before.access_token)).status, 401);
-    assert.equal((await ask(before.refresh_token)).body.error, "invalid_grant");
-    await users.setDisabled(email, false);
-    assert.equal((await use(before.access_token)).status, 401);
-    assert.equal((await ask(before.refresh_token)).body.error, "invalid_grant");
-  });
-});
-
-describe("a token that its client no longer wants", () => {
-  const path = "/v0/oauth/revoke";
-  const introspect = async (token: string, basic = account.basic) =>
-    (await requestToken(server, { token }, { basic, path: "/v0/oauth/introspect" })).body;
-
-  test("is revoked by itself when it is an access token", async () => {
-    const { body } = await requestToken(server, login, { basic: account.basic });
-    const refreshed = await requestToken(
-      server,
-      { grant_type: "refresh_token", refresh_token: body.refresh_token },
-      { basic: account.basic },
-    );
-    assert.equal((await introspect(body.access_token)).active, true);
-    assert.equal((await introspect(body.access_token)).sub, account.clientId);
-    assert.equal(
-      (await requestToken(server, { token: body.access_token }, { basic: account.basic, path })).status,
-      200,
-    );
-    assert.equal((await use(body.access_token)).status, 401);
-    assert.deepEqual(await introspect(body.access_token), { active: false });
-    assert.equal((await use(refreshed.body.access_token)).status, 200);
-  });
-
-  test("takes everything along when it is a refresh token", async () => {
-    const { body } = await requestToken(server, login, { basic: account.basic });
-    assert.equal((await introspect(body.refresh_token)).active, true);
-    const revoked = await requestToken(
-      server,
-      { token: body.refresh_token },
-      { basic: account.basic, path, json: true },
-    );
-    assert.equal(revoked.status, 200);
-    assert.equal((await use(body.access_token)).status, 401);
-    assert.equal((await introspect(body.refresh_token)).active, false);
-  });
-
-  test("is neither revoked nor looked at by another client", async () => {
-    const { body } = await requestToken(server, login, { basic: account.basic });
-    const other = await addServiceAccount(server);
-    for (const token of [body.access_token, body.refresh_token]) {
-      assert.deepEqual(await introspect(token, other.basic), { active: false });
-      await requestToken(server, { token }, { basic: other.basic, path });
-    }
-    assert.equal((await use(body.access_token)).status, 200);
-    assert.equal((await introspect(body.refresh_token)).active, true);
-  });
-
-  test("need not exist, but whoever asks must prove who it is", async () => {
-    for (const token of ["nothing", "ey.ey.ey", "eyJhbGciOiJub25lIn0.e30."]) {
-      assert.equal((await requestToken(server, { token }, { basic: account.basic, path })).status, 200);
-      assert.deepEqual(await introspect(token), { active: false });
-      assert.equal((await requestToken(server, { token }, { basic: `${account.clientId}:x`, path })).status, 401);
-    }
   });
 });
 

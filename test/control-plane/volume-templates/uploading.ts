@@ -1,7 +1,10 @@
 // Asks for upload URLs and sends archives to them, for the tests of volume templates.
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
 import { type ClientRequest, request } from "node:http";
-import type { Answer, Server } from "../harness.ts";
+import { join } from "node:path";
+import type { VolumeTemplateConfig } from "../../../src/control-plane/volume-templates/config.ts";
+import { type Answer, type Server, startServer } from "../harness.ts";
 import { archive } from "./tar-archive.ts";
 
 export const smallArchive = archive({ name: "hello.txt", content: "hello" });
@@ -58,4 +61,19 @@ export function sendSlowly(url: string): SlowUpload {
     cut: () => void sending.destroy(),
     ended: ended.promise,
   };
+}
+
+export function listFiles({ dataDir }: Server): string[] {
+  const dir = join(dataDir, "volume-templates");
+  return readdirSync(dir, { recursive: true, withFileTypes: true })
+    .filter((file) => file.isFile())
+    .map((file) => join(file.parentPath, file.name));
+}
+
+export async function versionOf(server: Server, name: string) {
+  return (await server.call("GET", `/v0/volume_templates/${name}`)).body.versions[0];
+}
+
+export function startWith(volumeTemplates: Partial<VolumeTemplateConfig>): Promise<Server> {
+  return startServer({ volumeTemplates });
 }
