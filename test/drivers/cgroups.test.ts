@@ -150,7 +150,7 @@ describe("controllers that v2 hands down", () => {
       const group = at === "root" ? fake.root : join(fake.root, "parent");
       assert.throws(() => delegateControllers(fake.root, "parent", names, write), {
         code: "unavailable",
-        message: RegExp(`${group} does not hand down memory, cpu, pids`),
+        message: RegExp(`${group} does not hand down memory, cpu, pids: ${code ?? "The group above"}`),
       });
       assert.ok(!existsSync(join(group, outsidersName)));
     });

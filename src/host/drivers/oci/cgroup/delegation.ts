@@ -37,7 +37,7 @@ export function delegateControllers(
         enable();
       }
     } catch (cause) {
-      const message = `The control group ${group} does not hand down ${missing.join(", ")}; \`catnap doctor\` says more.`;
+      const message = `The control group ${group} does not hand down ${missing.join(", ")}: ${reason(cause)}`;
       throw new AppError("unavailable", message, { cause });
     }
   }
@@ -66,4 +66,8 @@ function moveProcess(to: string, pid: number): void {
 /** The kernel's own answer, which the error of a refused write has as its cause. */
 function codeOf(error: unknown): string | undefined {
   return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
+}
+
+function reason(error: unknown): string {
+  return codeOf(error) ?? (error as Error).message;
 }
