@@ -72,7 +72,15 @@ test("files are found by globs, hidden and generated ones only when asked for", 
     assert.equal((await sandbox.ask("GET", `/filesystem-find?${query}`)).status, 400, query);
   }
   assert.equal((await sandbox.ask("GET", "/filesystem-find/README.md")).status, 422);
-  assert.equal((await sandbox.ask("GET", "/filesystem-find/nothing")).status, 404);
+  for (const path of [
+    "/filesystem-find/nothing",
+    "/filesystem-search/nothing/name",
+    "/filesystem-search/nothing?query=a",
+  ]) {
+    const { status, json } = await sandbox.ask("GET", path);
+    assert.equal(status, 422, path);
+    assert.match((json as { error: string }).error, /nothing' is no directory/, path);
+  }
 });
 
 test("names are ranked against a query, which may be the end of the path", async () => {

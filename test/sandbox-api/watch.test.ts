@@ -77,7 +77,7 @@ test("what is ignored is not told", async () => {
 test("what does not exist is refused before anything is sent", async () => {
   await using sandbox = await TestSandbox.start();
   using watching = await watch(sandbox, "nothing");
-  assert.equal(watching.status, 404);
+  assert.equal(watching.status, 400);
 });
 
 test("a caller that leaves gives its place back", async () => {

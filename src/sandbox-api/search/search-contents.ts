@@ -3,6 +3,7 @@ import type { ContentMatch } from "../../contract/sandbox-api/search.ts";
 import { AppError } from "../../core/errors.ts";
 import type { ToolRuns } from "../tools/tool-runs.ts";
 import { MatchParser } from "./match-parser.ts";
+import { describeUnsearchable } from "./unsearchable.ts";
 
 const timeoutMs = 30_000;
 const fileMaxBytes = "32M";
@@ -100,9 +101,7 @@ function reasonOf(text: string): string {
 /** The program is missing in sandboxes of earlier versions; the directory may be missing in any. */
 function describeStartFailure(error: unknown, directory: string): unknown {
   if (!(error instanceof AppError) || (error.code !== "unprocessable" && error.code !== "not_found")) return error;
-  if (error.message.startsWith("chdir")) {
-    return new AppError("unprocessable", `'${directory}' is no directory that can be searched.`, { cause: error });
-  }
+  if (error.message.startsWith("chdir")) return describeUnsearchable(directory, error);
   if (error.details?.errno !== "ENOENT") return error;
   const message = "Contents cannot be searched in this sandbox: it was made by an earlier version. Make a new one.";
   return new AppError("unavailable", message, { cause: error });

@@ -3,9 +3,10 @@ import { posix } from "node:path";
 import fuzzysort from "fuzzysort";
 import type { FindMatch, FuzzyMatch } from "../../contract/sandbox-api/search.ts";
 import { AppError } from "../../core/errors.ts";
-import type { Guest } from "../machine.ts";
+import type { FoundEntry, Guest } from "../machine.ts";
 import { type NameFilter, typeName } from "./name-filter.ts";
 import { Turn } from "./turn.ts";
+import { describeUnsearchable } from "./unsearchable.ts";
 
 export const queryMaxLength = 64;
 /** Compared between two looks at the clock. */
@@ -21,7 +22,7 @@ export async function findNames(
   const matches: FindMatch[] = [];
   if (filter.resultsMax === 0) return matches;
   const turn = new Turn();
-  for await (const batch of guest.trees.walk(directory, filter.walk, signal)) {
+  for await (const batch of entriesBelow(directory, filter, { guest, signal })) {
     for (const entry of batch) {
       if (turn.isOver) await turn.next(signal);
       if (!filter.accepts(entry)) continue;
@@ -43,7 +44,7 @@ export async function rankNames(
     best = best.sort((left, right) => right.score - left.score).slice(0, filter.resultsMax);
   };
   const turn = new Turn();
-  for await (const batch of guest.trees.walk(directory, filter.walk, signal)) {
+  for await (const batch of entriesBelow(directory, filter, { guest, signal })) {
     for (let at = 0; at < batch.length; at += rankedAtOnce) {
       const slice = batch.slice(at, at + rankedAtOnce).filter((entry) => filter.accepts(entry));
       for (const { obj, score } of fuzzysort.go(query, slice, { key: "path", limit: filter.resultsMax })) {
@@ -57,6 +58,18 @@ export async function rankNames(
   }
   keepBest();
   return best;
+}
+
+async function* entriesBelow(
+  directory: string,
+  { walk }: NameFilter,
+  { guest, signal }: NameSearch,
+): AsyncGenerator<FoundEntry[]> {
+  try {
+    yield* guest.trees.walk(directory, walk, signal);
+  } catch (error) {
+    throw error instanceof AppError && error.code === "not_found" ? describeUnsearchable(directory, error) : error;
+  }
 }
 
 /**

@@ -2,6 +2,7 @@
 import { posix } from "node:path";
 import { Readable } from "node:stream";
 import { watchPath } from "../../contract/sandbox-api/watch.ts";
+import { AppError } from "../../core/errors.ts";
 import { countActivity } from "../activity.ts";
 import { closeSignal } from "../client-gone.ts";
 import type { Change } from "../machine.ts";
@@ -24,7 +25,12 @@ export function registerWatchRoutes(app: App): void {
       if (request.method === "HEAD") return reply.type(type).send();
       const gone = closeSignal(reply.raw, session);
       const { trees } = session.machine.guest;
-      const changes = await timing.measure("guest", () => trees.watch(directory, { recursive, signal: gone }));
+      const changes = await timing
+        .measure("guest", () => trees.watch(directory, { recursive, signal: gone }))
+        .catch((error: unknown) => {
+          if (!(error instanceof AppError) || error.code !== "not_found") throw error;
+          throw new AppError("invalid_request", `There is nothing to watch at '${directory}'.`, { cause: error });
+        });
       countActivity(request.raw, "reports");
       const ignored = (query.ignore ?? "").split(",").filter((text) => text !== "");
       const body = async function* (): AsyncGenerator<string> {
