@@ -59,7 +59,8 @@ export class ImageCollection {
         if (await this.#collectOne(digest, heldLately.has(digest), options)) removed.push(digest);
         this.#failing.forget(digest);
       } catch (error) {
-        if (this.#failing.meets(digest)) log.warn({ digest, err: error }, "an image could not be collected; it is tried again");
+        if (this.#failing.meets(digest))
+          log.warn({ digest, err: error }, "an image could not be collected; it is tried again");
       }
     }
     return removed;
